@@ -1,0 +1,1 @@
+"""Facts that know no compiler: source spans, errors, dtypes, machines."""

@@ -1,0 +1,1 @@
+"""What a kernel is: types, expressions, statements, printer, verifier, rewrite."""

@@ -1,0 +1,113 @@
+"""The base of every IR node, and the three generic tools: children, walk, rewrite.
+
+Nodes are frozen dataclasses whose fields hold nodes, tuples of nodes, or plain values. The tools find children from the
+fields, so a new node needs no code here. `rewrite` keeps identity: an unchanged subtree is the same object.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from ..base.span import Span
+
+N = TypeVar("N", bound="Node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A piece of a kernel. `span` says where it was written; it takes no part in equality.
+
+    A node whose class sets `is_symbol` is a name (a `Buffer`): the tools below do not look inside it.
+    """
+
+    is_symbol: ClassVar[bool] = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@cache
+def _slots(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.name != "span")
+
+
+@cache
+def _child_slots(kind: type[Node]) -> tuple[str, ...]:
+    return () if kind.is_symbol else _slots(kind)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below `node`, in field order."""
+    for name in _child_slots(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            for item in value:
+                if isinstance(item, Node):
+                    yield item
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and everything below it, parents first, in program order."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(list(children(top))))
+
+
+def rewrite(node: N, change: Callable[[Node], Node | tuple[Node, ...] | None]) -> N:
+    """Apply `change` to every node, children first, and return the new tree.
+
+    `change(node)` returns the node itself for "unchanged", another node, or (for a statement in a body) a tuple of
+    statements to put in its place; `None` and `()` remove it.
+    """
+    result = _rewrite(node, change)
+    if not isinstance(result, Node):
+        raise TypeError(f"the root {type(node).__name__} cannot become {result!r}")
+    return result  # type: ignore[return-value]  # a root keeps its role
+
+
+def _rewrite(node: Node, change: Callable[[Node], Any]) -> Any:
+    return change(map_children(node, lambda child: _rewrite(child, change)))
+
+
+def map_children(node: N, change: Callable[[Node], Any]) -> N:
+    """`node` with `change` applied to each direct child; `node` itself if none changed."""
+    updates: dict[str, Any] = {}
+    for name in _child_slots(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            new = change(value)
+            if new is not value:
+                updates[name] = new
+        elif isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
+            items = _map_tuple(value, change)
+            if items is not value:
+                updates[name] = items
+    if not updates:
+        return node
+    return replace(node, **updates)
+
+
+def _map_tuple(value: tuple[Any, ...], change: Callable[[Node], Any]) -> tuple[Any, ...]:
+    out: list[Any] = []
+    changed = False
+    for item in value:
+        new = change(item) if isinstance(item, Node) else item
+        changed |= new is not item
+        if isinstance(new, tuple):
+            out.extend(new)
+        elif new is not None:
+            out.append(new)
+    return tuple(out) if changed else value
+
+
+def replace(node: N, **updates: Any) -> N:
+    """A copy of `node` with some fields replaced; the span is kept."""
+    kind = type(node)
+    values = {name: getattr(node, name) for name in _slots(kind)}
+    values["span"] = node.span
+    values.update(updates)
+    return kind(**values)
