@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +21,9 @@ class Isa:
     """An instruction set to generate code for.
 
     name: "avx512", "avx2", "neon" or "generic". `flags` holds the feature names as Linux spells them ("avx512f", "f16c", "amx_bf16").
-    `vector_bytes` is the width of one vector register, `registers` how many there are. `march` are the compiler flags (gcc and clang).
+    `vector_bytes` is the width of one vector register, `registers` how many there are. `march` are the flags for gcc and clang: a level that
+    compilers since gcc 11 and clang 12 know. `extensions` are the flags of newer instructions that the processor has (half precision, VNNI);
+    only code that names those instructions needs them.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Isa:
     vector_bytes: int
     registers: int
     march: tuple[str, ...]
+    extensions: tuple[str, ...] = ()
 
     def has(self, flag: str) -> bool:
         """True if the processor has the feature `flag`."""
@@ -37,9 +40,7 @@ class Isa:
 
 _V3 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
 _V4 = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
-# features beyond x86-64-v4 whose instructions a compiler may use by itself, and the flag that allows it
-_EXTRA = {"avx512_fp16": "-mavx512fp16", "avx512_vnni": "-mavx512vnni", "avx512_bf16": "-mavx512bf16", "avx_vnni": "-mavxvnni"}
-
+_EXTENSIONS = {"avx512_fp16": "-mavx512fp16", "avx512_vnni": "-mavx512vnni"}
 AVX512 = Isa("avx512", _V4, 64, 32, ("-march=x86-64-v4", "-mprefer-vector-width=512"))
 AVX2 = Isa("avx2", _V3, 32, 16, ("-march=x86-64-v3", "-mprefer-vector-width=256"))
 NEON = Isa("neon", frozenset(("asimd",)), 16, 32, ())
@@ -62,11 +63,10 @@ def isa_from_flags(flags: frozenset[str]) -> Isa:
     'generic'
     """
     if flags >= AVX512.flags:
-        extra = tuple(option for flag, option in _EXTRA.items() if flag in flags)
-        return Isa("avx512", flags, 64, 32, (AVX512.march[0], *extra, AVX512.march[1]))
+        return replace(AVX512, flags=flags, extensions=tuple(option for flag, option in _EXTENSIONS.items() if flag in flags))
     if flags >= AVX2.flags:
-        return Isa("avx2", flags, 32, 16, AVX2.march)
-    return Isa("generic", flags, 16, 16, ())
+        return replace(AVX2, flags=flags)
+    return replace(GENERIC, flags=flags)
 
 
 def _cpu_flags() -> frozenset[str]:

@@ -155,6 +155,9 @@ def promote(a: DType, b: DType) -> DType:
     return a if a.kind == "i" else b
 
 
+NAMES = tuple(_TABLE)  # of the element types
+ALIASES = tuple(_ALIASES)  # further names for them
+
 BOOL = DType("bool")
 INT32 = DType("int32")
 INT64 = DType("int64")

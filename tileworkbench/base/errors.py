@@ -6,6 +6,7 @@ built-in exception that TileLang raises in the same place, so `except ValueError
 """
 from __future__ import annotations
 
+from .frames import render
 from .span import Span
 
 
@@ -30,6 +31,10 @@ class TileError(Exception):
         head = f"{self.stage}: {self.message}"
         text = self.span.render(head) if self.span is not None else head
         return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints for this error: the author's calls and the text, without a frame of ours."""
+        return render(self)
 
 
 class TileSyntaxError(TileError, ValueError):

@@ -1,0 +1,43 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden with what the tests produce now")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """`golden(text, name)`: `text` is the whole of tests/golden/<test file>/<name>, to the letter.
+
+    With `--update-golden` the file is written instead, and read in review like code. Names are spelled so that no two tests share one.
+    """
+    folder = TESTS / "golden" / Path(request.path).stem.removeprefix("test_")
+    update = bool(request.config.getoption("--update-golden"))
+    again = f"pytest {request.path.relative_to(TESTS.parent)} --update-golden"
+
+    def compare(text: str, name: str) -> None:
+        path = folder / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        shown = path.relative_to(TESTS.parent)
+        if not path.exists():
+            pytest.fail(f"{shown} does not exist; make it, and read it, with: {again}", pytrace=False)
+        wanted = path.read_text(encoding="utf-8")
+        if text != wanted:
+            diff = "\n".join(difflib.unified_diff(wanted.splitlines(), text.splitlines(), f"{shown} (golden)", "now", lineterm=""))
+            pytest.fail(f"{diff}\nif the new text is right: {again}", pytrace=False)
+
+    return compare

@@ -1,0 +1,1 @@
+"""The printer: stable, readable, complete."""

@@ -1,0 +1,1 @@
+"""Questions about IR: bounds, uses, access, thread uniformity. An analysis never changes IR."""

@@ -1,0 +1,86 @@
+"""Which buffers and variables a piece of a kernel reads, writes and binds."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..ir.expr import AddressOf, Buffer, Load, Var
+from ..ir.lowered import Address, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
+from ..ir.node import Node, walk
+from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
+
+
+@dataclass(slots=True)
+class Uses:
+    """Buffers read and written, variables used and bound. A buffer that is accumulated into is in both."""
+
+    read: set[Buffer] = field(default_factory=set)
+    written: set[Buffer] = field(default_factory=set)
+    used: set[Var] = field(default_factory=set)
+    bound: set[Var] = field(default_factory=set)
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        return self.read | self.written
+
+    @property
+    def free(self) -> set[Var]:
+        return self.used - self.bound
+
+
+def uses(nodes: Node | Iterable[Node]) -> Uses:
+    """What `nodes` and everything below them use."""
+    out = Uses()
+    for node in (nodes,) if isinstance(nodes, Node) else nodes:
+        for n in walk(node):
+            _add(n, out)
+    return out
+
+
+def _add(node: Node, out: Uses) -> None:
+    match node:
+        case Var():
+            out.used.add(node)
+        case Load(buffer) | Element(buffer) | Print(buffer=Buffer() as buffer):
+            out.read.add(buffer)
+        case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer):
+            out.read.add(buffer)
+            out.written.add(buffer)
+        case Region(buffer):
+            out.read.add(buffer)
+        case Store(buffer) | SetElement(buffer) | Declare(buffer):
+            out.written.add(buffer)
+        case Copy(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst):
+            out.written.add(dst.buffer)
+            if isinstance(node, Atomic) and node.result is not None:
+                out.bound.add(node.result)
+        case Gemm(c=c):
+            out.written.add(c.buffer)
+        case CopyElements(dst, _, src):
+            out.read.add(src)
+            out.written.add(dst)
+        case GemmCall(c=c):
+            out.written.add(c.buffer)
+        case Let(var) | For(var) | PipelinedFor(var) | Loop(var):
+            out.bound.add(var)
+        case Collective(result=var):
+            out.bound.add(var)
+        case ParallelFor(loop_vars) | Grid(vars=loop_vars):
+            out.bound.update(loop_vars)
+        case Launch(block_vars=block_vars, thread_vars=thread_vars):
+            out.bound.update(block_vars)
+            out.bound.update(thread_vars)
+        case _:
+            pass
+
+
+def written_roots(nodes: Iterable[Node]) -> set[Buffer]:
+    """The owners of the storage that `nodes` may write."""
+    return {b.root for b in uses(nodes).written}
+
+
+def names(node: Node) -> Iterator[str]:
+    """Every name of a variable or buffer below `node`."""
+    for n in walk(node):
+        if isinstance(n, (Var, Buffer)):
+            yield n.name

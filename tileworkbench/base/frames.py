@@ -1,0 +1,65 @@
+"""Which frames of a traceback belong to the author of the kernel, and how to show an error without ours.
+
+`render(error)` is what a notebook prints for a `TileError`: the author's own calls, each with its line and carets, then the finished
+text of the error. Frames of this package and of IPython's machinery are left out.
+"""
+from __future__ import annotations
+
+import linecache
+import sys
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+
+from .span import Span
+
+OURS = str(Path(__file__).resolve().parent.parent)
+MACHINERY = ("IPython", "ipykernel", "traitlets", "contextlib", "runpy", "importlib", "concurrent", "threading", "asyncio")
+
+
+def user_spans(trace: TracebackType | None) -> list[Span]:
+    """The author's frames of `trace`, outermost first, each as the span of the expression that was running."""
+    spans = []
+    while trace is not None:
+        if is_users(trace.tb_frame):
+            spans.append(span_of(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
+        trace = trace.tb_next
+    return spans
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether `frame` runs neither code of this package nor of IPython's machinery, nor a cell's call of a magic."""
+    file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+    return not (file.startswith((OURS, "<frozen ")) or name.partition(".")[0] in MACHINERY or "run_cell_magic" in frame.f_code.co_names)
+
+
+def span_of(code: CodeType, last_instruction: int, line: int) -> Span:
+    """The expression that instruction `last_instruction` (a byte offset) of `code` belongs to; the whole line if columns are unknown."""
+    first, last, start, stop = next(islice(code.co_positions(), last_instruction // 2, None), (line, line, None, None))
+    text = linecache.getline(code.co_filename, line).rstrip("\n")
+    if first != line or start is None or stop is None:
+        start, stop = len(text) - len(text.lstrip()), len(text)
+    else:  # positions count bytes of UTF-8, spans count characters
+        encoded = text.encode()
+        start = len(encoded[:start].decode(errors="replace"))
+        stop = len(encoded[:stop].decode(errors="replace")) if last == line else len(text)
+    return Span(code.co_filename, line, start, line, max(stop, start + 1), function=code.co_name, label=cell_label(code.co_filename), text=text or None)
+
+
+def cell_label(file: str) -> str:
+    """`Cell In[7]` if `file` is what IPython calls the seventh cell, else an empty text."""
+    core = sys.modules.get("IPython.core.getipython")
+    shell = core.get_ipython() if core is not None else None
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+    return f"Cell In[{number}]" if number is not None else ""
+
+
+def render(error: BaseException) -> list[str]:
+    """The lines to print for `error`: one block for each call of the author's that led to it, then its text."""
+    told, site = set(), getattr(error, "span", None)
+    while site is not None:  # what the error's own text shows already
+        told.add((site.file, site.line))
+        site = site.call_site
+    calls = [span for span in user_spans(error.__traceback__) if (span.file, span.line) not in told]
+    blocks = ["\n".join([f"{span.where}: in {span.function}", *span.snippet()]) for span in calls]
+    return [*blocks, str(error)]

@@ -1,0 +1,31 @@
+"""Names of TileLang's pass configurations.
+
+A configuration steers passes of a GPU compiler. Every name is accepted; those that mean nothing here are listed as ignored on the kernel.
+TileLang spells each one twice, as an enum member and as a string, and the two follow one rule:
+
+>>> PassConfigKey.TL_DISABLE_TMA_LOWER == "tl.disable_tma_lower"
+True
+"""
+
+from __future__ import annotations
+
+
+class _ByName(type):
+    """`PassConfigKey.TL_X_Y` is the key `tl.x_y`, for any name: TileLang adds some with every release."""
+
+    def __getattr__(cls, name: str) -> PassConfigKey:
+        family, _, rest = name.partition("_")
+        if not rest or name != name.upper() or name.startswith("_"):
+            raise AttributeError(f"type object 'PassConfigKey' has no attribute {name!r}")
+        return PassConfigKey(f"{family}.{rest}".lower())
+
+
+class PassConfigKey(str, metaclass=_ByName):
+    """A pass configuration's name; it is the string that TileLang uses."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> str:
+        """The plain string."""
+        return str(self)

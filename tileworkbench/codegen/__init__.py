@@ -1,0 +1,1 @@
+"""Lowered IR -> text; decides nothing."""

@@ -1,0 +1,83 @@
+"""What a function of the C library is, and the short names of types that its name is made of.
+
+`twb_exp_f32` is exp on float32; `twb_f32_to_f16` converts. Storage types: float16 and bfloat16 are uint16_t, float8 and
+bool uint8_t, 4-bit integers two to a byte (low half first) and int8_t/uint8_t as values.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Template
+
+from ...base.dtypes import DType
+
+SUFFIX = {
+    "float64": "f64", "float32": "f32", "tfloat32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "bool": "u8", "int4": "i8", "uint4": "u8",
+}  # fmt: skip
+C_TYPE = {
+    "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "e4m3": "uint8_t", "e5m2": "uint8_t",
+    **{f"{kind}{bits}": f"{'u' * (kind == 'u')}int{bits}_t" for kind in "iu" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+SIGNED = ("i8", "i16", "i32", "i64")
+UNSIGNED = ("u8", "u16", "u32", "u64")
+INTEGERS = SIGNED + UNSIGNED
+NARROW_FLOATS = ("f16", "bf16", "e4m3", "e5m2")
+
+PRELUDE = """\
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CFunction:
+    """One `static inline` C function: `head` is "result name(params)", `body` its statements, `needs` the functions it calls.
+
+    `declares` is text at file scope that the function needs (an extern declaration, a table).
+    """
+
+    head: str
+    body: str
+    needs: tuple[str, ...] = ()
+    declares: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.head.partition("(")[0].split()[-1].lstrip("*")
+
+    def text(self) -> str:
+        """The definition as C text."""
+        body = self.body.strip()
+        inner = f" {body} " if "\n" not in body and len(self.head) + len(body) < 120 else "\n    " + body.replace("\n", "\n    ") + "\n"
+        return f"{self.declares}TWB_FN {self.head} {{{inner}}}\n"
+
+
+def function(head: str, body: str, *needs: str, declares: str = "", **values: str) -> CFunction:
+    """A `CFunction` whose head and body have `$name` replaced from `values`."""
+    return CFunction(Template(head).substitute(values), Template(body).substitute(values), needs, Template(declares).substitute(values))
+
+
+def suffix(dtype: DType) -> str:
+    """The part of a function name that stands for `dtype`: "f32", "bf16", "i64" ..."""
+    return SUFFIX[dtype]
+
+
+def c_type(dtype: DType) -> str:
+    """The C type that holds one value of `dtype`.
+
+    >>> c_type(DType("bfloat16")), c_type(DType("int4"))
+    ('uint16_t', 'int8_t')
+    """
+    return C_TYPE[SUFFIX[dtype]]
+
+
+def int_bits(short: str) -> int:
+    """Bits of an integer type given by its short name."""
+    return int(short[1:])

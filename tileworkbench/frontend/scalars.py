@@ -1,0 +1,233 @@
+"""Scalars of a kernel with Python's operators.
+
+A `Value` wraps an expression; operators build larger expressions and nothing is computed yet. One that is constant
+(`T.infinity("float32")`, `T.int32(3) + 1`) converts to int, float and bool; any other use as a Python condition or number is an
+error, because a kernel runs later.
+
+>>> i = Value(Var("i"))
+>>> print_expr(((i + 1) * 64 - i * 64 < 100).expr)
+'(i + 1) * 64 - i * 64 < 100'
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..base.dtypes import BOOL, FLOAT64, INT32, INT64, DType
+from ..base.errors import TileTypeError
+from ..ir.expr import Buffer, Const, Expr, Load, Var, const
+from ..ir.printer import print_expr
+from ..ir.stmt import Store
+from . import arith
+from .builder import active, current
+
+NUMBERS = (int, float, np.generic)
+
+
+def _binary(op: str, a: Any, b: Any) -> Any:
+    """`a op b` where at least one is a Value; NotImplemented for what is no number."""
+    if isinstance(a, Value):
+        if isinstance(b, Value):
+            return Value(arith.binary(op, a.expr, b.expr))
+        if isinstance(b, NUMBERS):
+            return Value(arith.binary(op, a.expr, arith.literal(b, a.dtype)))
+    elif isinstance(a, NUMBERS):
+        return Value(arith.binary(op, arith.literal(a, b.dtype), b.expr))
+    return NotImplemented
+
+
+def _operator(op: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: _binary(op, self, other)
+
+
+def _reflected(op: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: _binary(op, other, self)
+
+
+class Value:
+    """A scalar of the kernel, known only when it runs. `.dtype` is its element type, `.expr` the IR."""
+
+    __slots__ = ("expr",)
+    __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
+    expr: Expr
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.expr.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.expr, Const)
+
+    def astype(self, dtype: Any) -> Value:
+        """This value converted to `dtype`, as `T.cast(x, dtype)`."""
+        return Value(arith.cast(self.expr, DType(dtype)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.dtype} {print_expr(self.expr)}>"
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # arithmetic
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("div"), _reflected("div")
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _operator("floormod"), _reflected("floormod")
+    __pow__, __rpow__ = _operator("pow"), _reflected("pow")
+    __and__, __rand__ = _operator("bitand"), _reflected("bitand")
+    __or__, __ror__ = _operator("bitor"), _reflected("bitor")
+    __xor__, __rxor__ = _operator("bitxor"), _reflected("bitxor")
+    __lshift__, __rlshift__ = _operator("shl"), _reflected("shl")
+    __rshift__, __rrshift__ = _operator("shr"), _reflected("shr")
+
+    def __neg__(self) -> Value:
+        return Value(arith.unary("neg", self.expr))
+
+    def __pos__(self) -> Value:
+        return Value(self.expr)
+
+    def __abs__(self) -> Value:
+        return Value(arith.unary("abs", self.expr))
+
+    def __invert__(self) -> Value:
+        return Value(arith.unary("bitnot", self.expr))
+
+    # comparisons
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
+
+    def __eq__(self, other: Any) -> Any:
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _binary("ne", self, other)
+
+    # Python values, for constants only
+    def __bool__(self) -> bool:
+        return bool(self._number("a Python condition", "inside a kernel use if/while/and/or directly, or T.if_then_else(cond, a, b)"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_float:
+            raise TileTypeError(f"a {self.dtype} value is no integer", hint='convert it with T.cast(x, "int32")')
+        return int(self._number("a Python int", "shapes and list indices must be known when the kernel is built"))
+
+    def __int__(self) -> int:
+        return int(self._number("a Python int", 'T.cast(x, "int32") converts inside the kernel'))
+
+    def __float__(self) -> float:
+        return float(self._number("a Python float", 'T.cast(x, "float32") converts inside the kernel'))
+
+    def __iter__(self) -> Iterator[Any]:
+        """A launch index is also a tuple of one: `with T.Kernel(n) as (bx,)`."""
+        if not isinstance(self.expr, Var):
+            raise TileTypeError(f"{print_expr(self.expr)} ({self.dtype}) is one number, not a sequence", hint="use `for i in T.serial(n)`")
+        yield self
+
+    def _number(self, what: str, hint: str) -> int | float | bool:
+        if isinstance(self.expr, Const):
+            return self.expr.value
+        raise TileTypeError(f"{print_expr(self.expr)} ({self.dtype}) is known only when the kernel runs and cannot be used as {what}", hint=hint)
+
+
+class ElementValue(Value):
+    """One element of a buffer: a value when read, an address for copies and atomics."""
+
+    __slots__ = ("buffer", "indices")
+
+    def __init__(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        self.buffer = buffer
+        self.indices = indices
+        builder = active()
+        super().__init__(Load(buffer, indices, span=builder.span() if builder is not None else None))
+
+    def assign(self, value: Any) -> None:
+        """Emit the store of `value` here."""
+        store(self.buffer, self.indices, value)
+
+
+class Tile:
+    """What buffers and slices have in common: they are not numbers."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TileTypeError(
+            f"{self.describe()} is a tile, not a number", hint="work on its elements inside `for i, j in T.Parallel(...)`, or use a tile operation"
+        )
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = _refuse
+    __rshift__ = __rrshift__ = __neg__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __float__ = __int__ = __index__ = __round__ = _refuse
+
+    def __bool__(self) -> bool:
+        raise TileTypeError(
+            f"{self.describe()} is a tile and cannot be a condition",
+            hint="test one element, such as `if buf[0] > 0`, or use T.any_of(buf) or T.all_of(buf)",
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TileTypeError(f"{self.describe()} is a tile, not a sequence", hint="loop over its indices: `for i in T.serial(n)` or T.Parallel")
+
+
+# ---------------------------------------------------------------------------------------------- conversions
+def as_expr(x: Any, dtype: DType | None = None, beside: DType | None = None) -> Expr:
+    """The IR of a scalar: a Value, a Python or a NumPy number. `dtype` converts it; a literal goes with the dtype `beside`.
+
+    Raises: TileTypeError for tiles, None, strings and other objects.
+    """
+    if isinstance(x, Value):
+        return x.expr if dtype is None else arith.cast(x.expr, dtype)
+    if is_number(x):
+        return arith.literal(x, beside) if dtype is None else arith.cast(literal_of(x), dtype)
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        return as_expr(x.item(), dtype, beside)
+    if isinstance(x, Tile):
+        x._refuse()
+    if isinstance(x, Expr):
+        return x if dtype is None else arith.cast(x, dtype)
+    raise TileTypeError(
+        f"expected a number or a kernel value, got {type(x).__name__} {x!r}"[:200], hint="a kernel computes with scalars; index a buffer to get one"
+    )
+
+
+def literal_of(x: Any) -> Const:
+    """A Python number in the widest dtype of its kind, so that converting it rounds once."""
+    number = x.item() if isinstance(x, np.generic) else x
+    return const(number, BOOL if isinstance(number, bool) else INT64 if isinstance(number, int) and abs(number) < 1 << 63 else FLOAT64)
+
+
+def store(buffer: Buffer, indices: tuple[Expr, ...], value: Any) -> None:
+    """Emit `buffer[indices] = value`, converted to the buffer's dtype."""
+    current(f"assigning to {buffer.name}").emit(Store(buffer, indices, as_expr(value, buffer.type)))
+
+
+def is_number(x: Any) -> bool:
+    """True for a Python or NumPy number (a bool is one)."""
+    return isinstance(x, NUMBERS) and not isinstance(x, np.str_ | np.bytes_)
+
+
+def both(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Two operands, of which a Python number takes the other's dtype; two Python ints are int32 where they fit."""
+    if is_number(a) and is_number(b):
+        low, high = arith.literal(a, INT32), arith.literal(b, INT32)
+        return low, high
+    if is_number(a):
+        right = as_expr(b)
+        return as_expr(a, beside=right.dtype), right
+    left = as_expr(a)
+    return left, as_expr(b, beside=left.dtype)

@@ -1,0 +1,2 @@
+"""Meanings of the words of the language, one module per group. Importing this package binds them."""
+from . import allreduce, atomic, convert, effects, gpu, hints, math, reduce, thread, tile, views

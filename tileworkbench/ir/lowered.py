@@ -1,0 +1,179 @@
+"""What the C target runs: statements and expressions that exist only after the passes of `transform/lowering.py`.
+
+A lowered launch is a `Grid` whose body is one block's program. Every access is flat: `Element` and `SetElement` count elements from the
+start of a buffer, and are known to be inside it (a view's from the start of the view). There are no tile operations, no threads and no barriers any more; loops are `Loop`s that
+say whether they are vector loops; a matrix product is a `GemmCall` of a micro-kernel. Arithmetic is on types that C has, except that
+storage may be narrower: an `Element` of a float16 buffer is the stored bits, and a `Cast` around it converts.
+
+Names of C functions in `LibraryCall` are those of `codegen/clib`.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..base.dtypes import INDEX, DType
+from .expr import Buffer, Expr, Var
+from .node import Node
+from .stmt import Body, Stmt
+
+
+# ---------------------------------------------------------------------------------------------- expressions
+@dataclass(frozen=True, slots=True)
+class Element(Expr):
+    """Element `offset` of `buffer`, counted from its start. `anywhere` says it may be read whether or not control reaches it."""
+
+    buffer: Buffer
+    offset: Expr
+    anywhere: bool = False
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.type
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Expr):
+    """A pointer to element `offset` of `buffer`, as an argument of a call."""
+
+    buffer: Buffer
+    offset: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall(Expr):
+    """A call of a function of the C library, such as a row reduction."""
+
+    name: str
+    args: tuple[Expr, ...]
+    type: DType
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicOp(Expr):
+    """An atomic operation on one element that other cores may touch too; the value is the element's old one. op as in `Atomic`."""
+
+    op: str
+    buffer: Buffer
+    offset: Expr
+    value: Expr | None
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.type
+
+
+# ---------------------------------------------------------------------------------------------- statements
+@dataclass(frozen=True, slots=True)
+class SetElement(Stmt):
+    """`buffer[offset] = value`, known to be inside."""
+
+    buffer: Buffer
+    offset: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Stmt):
+    """A scalar ("var") or small array ("local") of its own for the enclosing body; `init` is a scalar's first value."""
+
+    buffer: Buffer
+    init: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Stmt):
+    """`for (var = start; var < stop; var += step)`, downwards for a negative step.
+
+    `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
+    `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Body
+    step: int = 1
+    simd: bool = False
+    reductions: tuple[tuple[str, Buffer], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CopyElements(Stmt):
+    """`count` consecutive elements from `src` to `dst`, of one storage type, not overlapping."""
+
+    dst: Buffer
+    dst_offset: Expr
+    src: Buffer
+    src_offset: Expr
+    count: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class GemmCall(Stmt):
+    """`c = (clear ? 0 : c) + op(a) @ op(b)` through the micro-kernel for these sizes; `ld*` are row strides in elements."""
+
+    m: int
+    n: int
+    k: int
+    a: Address
+    b: Address
+    c: Address
+    lda: int
+    ldb: int
+    ldc: int
+    trans_a: bool
+    trans_b: bool
+    clear: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Stmt):
+    """Record that assertion number `index` did not hold and leave the block."""
+
+    index: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrintLine(Stmt):
+    """Print `parts` one after the other, a line in all: texts as they are, floats as %f, integers as %d."""
+
+    parts: tuple[Text | Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Node):
+    """Characters of a `PrintLine`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Node):
+    """Where an on-chip buffer lies in the block's scratch memory, in bytes."""
+
+    buffer: Buffer
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid(Stmt):
+    """A launch: `body` for every block, blocks in any order on any core. `extents` and `vars` are x first.
+
+    `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
+    """
+
+    name: str
+    vars: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    tiles: tuple[Tile, ...]
+    body: Body
+    scratch_bytes: int = 0

@@ -1,0 +1,123 @@
+"""Words that only advise a compiler for GPUs. They are accepted everywhere, recorded with the launch, and never change results."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ._dispatch import alias, word
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An index map for `T.annotate_layout`: the place in memory of each element of a buffer."""
+
+    shape: Any
+    forward_fn: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A map from elements to (thread, register) for `T.annotate_layout`."""
+
+    shape: Any
+    forward_fn: Callable[..., Any] | None = None
+    forward_thread_fn: Callable[..., Any] | None = None
+    replicate: int = 1
+    forward_index_fn: Callable[..., Any] | None = None
+
+
+@word
+def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -> None:
+    """Visit the blocks in panels of `panel_size`, for reuse in the L2 cache."""
+
+
+@word
+def annotate_layout(layout_map: Any, allow_reannotation: bool = False, allow_buffer_region: bool = False) -> None:
+    """Pin the layout of on-chip buffers: `{buffer: Layout | Fragment | function}`."""
+
+
+@word
+def annotate_safe_value(safe_value_map: Any) -> None:
+    """What reads outside a global buffer give, `{buffer: number}`. This one does change results; the default is 0.
+
+    It holds for the whole kernel, also for statements before it. Example: `T.annotate_safe_value({A: -T.infinity("float32")})`
+    """
+
+
+@word
+def annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
+    """Keep a share of a global buffer in the L2 cache."""
+
+
+@word
+def annotate_min_blocks_per_sm(n: int) -> None:
+    """How many blocks a multiprocessor should hold at least."""
+
+
+@word
+def annotate_compile_flags(flags: Any) -> None:
+    """Extra flags for the device compiler."""
+
+
+@word
+def annotate_pass_configs(configs: Any) -> None:
+    """Extra pass configurations."""
+
+
+@word
+def annotate_restrict_buffers(*buffers: Any) -> None:
+    """These parameters may overlap others."""
+
+
+@word
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """Registers that a producer warp group gives back."""
+
+
+@word
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """Registers that a consumer warp group asks for."""
+
+
+@word
+def disable_warp_group_reg_alloc() -> None:
+    """Leave the registers of warp groups as they are."""
+
+
+@word
+def set_max_nreg(reg_count: int, is_inc: Any = 0) -> None:
+    """Registers per thread from here on."""
+
+
+@word
+def inc_max_nreg(reg_count: int) -> None:
+    """Raise the registers per thread."""
+
+
+@word
+def dec_max_nreg(reg_count: int) -> None:
+    """Lower the registers per thread."""
+
+
+@word
+def pdl_sync() -> None:
+    """Wait for the kernel before this one (programmatic dependent launch)."""
+
+
+@word
+def pdl_trigger() -> None:
+    """Let the kernel after this one start (programmatic dependent launch)."""
+
+
+@word
+def ptx_commit_group() -> None:
+    """Close a group of asynchronous copies."""
+
+
+@word
+def ptx_wait_group(num: int) -> None:
+    """Wait until at most `num` groups of asynchronous copies are open. Copies here are complete when they return."""
+
+
+no_set_max_nreg = alias("no_set_max_nreg", disable_warp_group_reg_alloc)

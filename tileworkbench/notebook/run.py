@@ -1,0 +1,186 @@
+"""What one `%%tile` cell did, as a value: its launches, the report of the last one, and the outcome of its checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import ErrorGroup, ExpectationError, TileError, TileValueError
+from ..frontend.prim_func import PrimFunc
+from ..model.report import Report, report
+from ..runtime.arguments import BoundCall
+from ..runtime.compiling import compile_ir
+from ..runtime.fork import LIMIT, check_threads
+from ..runtime.kernel import JITKernel
+from ..runtime.measure import measure
+from ..runtime.observing import observe
+from ..runtime.options import make_options
+from ..runtime.targets import get_target
+from . import expect
+from .cell import Cell, bound_names, execute, prepare
+from .facts import facts_of
+from .judge import judge
+from .reference import Comparison
+from .repeat import is_repeatable, times_of
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the magic's line asks for; `threads` 0 and `target` "" mean the defaults."""
+
+    target: str = ""
+    threads: int = 0
+    check: str = ""
+    tolerance: float | None = None
+    expect: str = ""
+    compile_only: bool = False
+    repeat: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of the cell: the kernel, the call with its arrays, and the measured seconds of each run of it."""
+
+    kernel: JITKernel
+    call: BoundCall
+    seconds: tuple[float, ...]
+
+
+@dataclass(slots=True)
+class CellRun:
+    """What a cell did. `kernels` are those that it defined or launched; `report` is that of the last launch, None if nothing was launched."""
+
+    cell: Cell
+    options: Options
+    launches: tuple[Launch, ...] = ()
+    kernels: tuple[JITKernel, ...] = ()
+    report: Report | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    outcomes: tuple[expect.Outcome, ...] = ()
+    value: object = None
+    failures: list[TileError] = field(default_factory=list)
+
+    @property
+    def last(self) -> Launch | None:
+        return self.launches[-1] if self.launches else None
+
+    def raise_failures(self) -> None:
+        """Raise what --check and --expect found wrong: nothing, one error, or all of them together."""
+        if len(self.failures) == 1:
+            raise self.failures[0]
+        if self.failures:
+            raise ErrorGroup(self.failures)
+
+    def __repr__(self) -> str:
+        ran = ", ".join(dict.fromkeys(launch.kernel.name for launch in self.launches)) or "no kernel"
+        return f"<{self.cell.label} ran {ran}: {len(self.launches)} launches, {len(self.failures)} failures>"
+
+
+def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) -> CellRun:
+    """Run the cell; raises what its body raises. Failures of --check and --expect are kept in the value, to be raised after it is shown."""
+    cell, tree = prepare(shell, line, body)
+    run = CellRun(cell, options)
+    seen: list[Launch] = []
+
+    def saw(kernel: JITKernel, call: BoundCall, seconds: float) -> None:
+        seen.append(Launch(kernel, call, (seconds,)))
+
+    with session(options), observe(saw, launch=not options.compile_only):
+        run.value = execute(shell, cell, tree)
+        for name in bound_names(tree):
+            _compile_if_needed(shell.user_ns, name)
+    defined = [value for name in bound_names(tree) if isinstance(value := shell.user_ns.get(name), JITKernel)]
+    run.kernels = tuple(dict.fromkeys([*defined, *(launch.kernel for launch in seen)]))
+    if seen:
+        if not options.compile_only and is_repeatable(seen[-1].kernel.ir):
+            first = seen[-1]
+            seen[-1] = Launch(first.kernel, first.call, times_of(first, options.repeat))
+        run.launches = tuple(seen)
+        run.report = _report(run.launches[-1], measured=not options.compile_only)
+    _check(shell, run)
+    _expect(run)
+    return run
+
+
+@contextmanager
+def session(options: Options) -> Iterator[None]:
+    """The cell's own defaults of target and threads; what a kernel asks for itself still wins."""
+    with ExitStack() as undo:
+        if options.target:
+            get_target(options.target)  # raises, with the names there are, for one that does not exist
+            undo.callback(_restore, "TILEWORKBENCH_TARGET", os.environ.get("TILEWORKBENCH_TARGET"))
+            os.environ["TILEWORKBENCH_TARGET"] = options.target
+        if options.threads:
+            try:
+                check_threads(options.threads)
+            except ValueError as error:
+                raise TileValueError(str(error)) from None
+            undo.callback(setattr, LIMIT, "default", LIMIT.default)
+            LIMIT.default = options.threads
+        yield
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def _compile_if_needed(space: dict[str, Any], name: str) -> None:
+    """A bare `@T.prim_func` that the cell defined becomes a kernel that can be called."""
+    value = space.get(name)
+    if isinstance(value, PrimFunc):
+        space[name] = compile_ir(value.kernel, make_options())
+
+
+def _report(launch: Launch, *, measured: bool) -> Report:
+    """What the model says of this launch, with its measured times if it ran on the machine's own code."""
+    kernel, call = launch.kernel, launch.call
+    arrays = {bound.spec.name: bound.array for bound in call.tensors}
+    seconds = launch.seconds if measured and kernel.executable.source else ()
+    return report(
+        kernel.ir, measure(), call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=arrays, schedule=kernel.schedule
+    )
+
+
+def _check(shell: InteractiveShell, run: CellRun) -> None:
+    text = run.options.check
+    if not text:
+        return
+    span = run.cell.span_of_option(text)
+    if run.last is None or run.options.compile_only:
+        run.failures.append(ExpectationError("there is nothing to check: the cell ran no kernel", span=span))
+        return
+    try:
+        run.comparisons = judge(run.last, text, shell.user_ns, run.options.tolerance)
+    except TileError as error:
+        run.failures.append(error.at(span))
+        return
+    for comparison in run.comparisons:
+        if not comparison.holds:
+            run.failures.append(ExpectationError(str(comparison), span=span))
+
+
+def _expect(run: CellRun) -> None:
+    text = run.options.expect
+    if not text:
+        return
+    whole = run.cell.span_of_option(text)
+    if run.report is None:
+        run.failures.append(ExpectationError("there is nothing to measure: the cell ran no kernel", span=whole))
+        return
+    try:
+        run.outcomes = tuple(expect.check(text, facts_of(run.report)))
+    except expect.ExpectSyntaxError as error:
+        raise error.at(run.cell.span(whole.col + error.start, whole.col + error.stop)) from None
+    for outcome in run.outcomes:
+        if not outcome.holds:
+            start = whole.col + outcome.start
+            run.failures.append(ExpectationError(str(outcome), span=run.cell.span(start, start + len(outcome.text))))

@@ -1,0 +1,96 @@
+"""What a target makes of a kernel: something that can be launched, and the texts and passes that led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..base.errors import DeviceAssertError
+from ..base.span import Span
+from ..ir.stmt import Kernel
+from .arguments import BoundCall
+from .loader import Entry
+from .options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One step of the compilation: its name, why it stands where it does, the IR before and after, and what it took."""
+
+    name: str
+    before: Kernel
+    after: Kernel
+    time_ms: float
+    because: str = ""
+
+    @property
+    def changed(self) -> bool:
+        return self.after is not self.before
+
+
+class Executable(Protocol):
+    """A compiled kernel. `entry` is its C function when it follows our calling convention (see `loader`), else None."""
+
+    @property
+    def source(self) -> str:
+        """The text that was compiled; empty when the target emits none."""
+
+    @property
+    def lines(self) -> dict[int, Span]:
+        """Source text line -> the author's line."""
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """Every step from tile IR to text."""
+
+    @property
+    def entry(self) -> Entry | None:
+        """The C function, for the short way of a repeated call."""
+
+    def launch(self, call: BoundCall) -> None:
+        """Run the kernel on bound arguments and wait for it."""
+
+    def fail(self, code: int) -> None:
+        """Raise the error that a non-zero return `code` of `entry` stands for."""
+
+    def facts(self) -> CompileFacts:
+        """How it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileFacts:
+    """How a kernel was made: with what, in what time, whether the cache had it, and what should be known about it."""
+
+    compiler: str = ""
+    was_cached: bool = False
+    passes_ms: float = 0.0
+    compiler_ms: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Target(Protocol):
+    """A way of running kernels; registered under the entry-point group `tileworkbench.targets`."""
+
+    name: str
+
+    def usable(self) -> str:
+        """Why this target cannot be used here; empty if it can."""
+
+    def compile(self, kernel: Kernel, options: Options) -> Executable:
+        """Make `kernel` runnable. Raises what is wrong with the kernel, or CompilerError."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSite:
+    """A `T.device_assert` of the kernel: what it says and where it stands."""
+
+    message: str
+    span: Span | None = field(default=None, compare=False)
+
+
+def raise_assertion(code: int, sites: Callable[[], tuple[AssertSite, ...]], kernel: str) -> None:
+    """Raise DeviceAssertError for a return code: 1 + the number of the assertion that did not hold."""
+    found = sites()
+    site = found[code - 1] if 0 < code <= len(found) else AssertSite(f"the kernel stopped with code {code}")
+    raise DeviceAssertError(site.message or f"an assertion in {kernel} does not hold", span=site.span)

@@ -1,0 +1,256 @@
+"""The kernel object: what compiling gives, and what everything else looks at.
+
+kernel = tileworkbench.compile(program, out_idx=-1)
+C = kernel(A, B)
+print(kernel.source)                  # the C text
+print(kernel.profile(A, B))           # measured
+print(kernel.report().verdict)        # predicted, and what bounds it
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UnsupportedError
+from ..base.span import Span
+from ..ir.expr import Const
+from ..ir.printer import print_kernel
+from ..ir.stmt import Kernel
+from . import fastcall
+from .arguments import BoundCall, bind
+from .executable import CompileFacts, Executable, PassRecord
+from .expressions import show
+from .fork import LIMIT, check_threads
+from .observing import WATCH, launch
+from .options import Options
+from .profiler import Profiler
+from .signature import ScalarSpec, Signature
+from .supply import KernelParam, TensorSupplyType
+from .timing import Timing, measure
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """What a search found for this kernel: the winning configuration, its time and the reference's, in milliseconds."""
+
+    config: Mapping[str, Any] | None = None
+    latency: float | None = None
+    ref_latency: float | None = None
+
+
+class JITKernel:
+    """A compiled kernel; call it with arrays. Its attributes are values that need no notebook.
+
+    `.ir` the tile program, `.source` the emitted text, `.passes` every step between them, `.signature` what it takes, `.facts` how it was
+    compiled, `.schedule` the build-time choices. `.config`, `.latency` and `.ref_latency` are set on the result of a search.
+    """
+
+    def __init__(
+        self, ir: Kernel, options: Options, target: str, executable: Executable, signature: Signature, schedule: Mapping[str, Any] | None = None
+    ) -> None:
+        self.ir = ir
+        self.options = options
+        self.target = target
+        self.executable = executable
+        self.signature = signature
+        self.schedule: dict[str, Any] = dict(schedule or {})
+        self.tuning = TuningResult()
+        self.__name__ = ir.name
+        self._threads = options.num_threads
+        self._kinds: tuple[str, ...] | None = None
+        self._fast: Callable[..., Any] = self._first
+
+    # ------------------------------------------------------------------ calling
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel. Takes the inputs in the order of the parameters, returns the outputs: nothing, one array, or a tuple.
+
+        Raises: ArgumentError for arguments that do not fit; DeviceAssertError when an assertion in the kernel does not hold.
+        """
+        if kwargs or WATCH.seen is not None:
+            return self._slow(args, kwargs)
+        return self._fast(*args)
+
+    def _first(self, *args: Any) -> Any:
+        return self._slow(args, {})
+
+    def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Check everything and run; the second call with the same kinds of arrays prepares the short way for more of them."""
+        call = self.bind(*args, **kwargs)
+        launch(self, call)
+        if not kwargs and WATCH.seen is None:
+            if call.kinds == self._kinds:
+                self._fast = self.short_way(self._slow) or self._first
+            self._kinds = call.kinds
+        return call.results()
+
+    def short_way(self, slow: fastcall.Slow) -> Callable[..., Any] | None:
+        """A function for calls like the last one, without the checks that explain themselves; it hands other calls to `slow`. None: there is none."""
+        entry = self.executable.entry
+        if entry is None or self._kinds is None:
+            return None
+        return fastcall.make(self.signature, self._kinds, entry, self.executable.fail, self._threads, slow)
+
+    def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
+        """Check the arguments and allocate the outputs, without running."""
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads))
+
+    @property
+    def num_threads(self) -> int:
+        """Threads of a launch. Setting it (None: the default) takes effect with the next call."""
+        return LIMIT.of(self._threads)
+
+    @num_threads.setter
+    def num_threads(self, value: int | None) -> None:
+        self._threads = check_threads(value)
+        self._fast = self._first
+
+    # ------------------------------------------------------------------ looking
+    @property
+    def name(self) -> str:
+        return self.ir.name
+
+    @property
+    def source(self) -> str:
+        """The text that was compiled; the tile program for a target that emits none."""
+        return self.executable.source or print_kernel(self.ir)
+
+    @property
+    def lines(self) -> dict[int, Span]:
+        """Line of `source` -> the author's line that it comes from."""
+        return self.executable.lines
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """Every step from the tile program to the lowered one."""
+        return self.executable.passes
+
+    @property
+    def facts(self) -> CompileFacts:
+        return self.executable.facts()
+
+    @property
+    def ignored_configs(self) -> tuple[str, ...]:
+        """Pass configurations that were given and change nothing here."""
+        return self.options.ignored
+
+    @property
+    def params(self) -> list[KernelParam]:
+        """All parameters in order, outputs included."""
+        return [_param(p) for p in self.signature.params]
+
+    @property
+    def out_idx(self) -> list[int]:
+        """Positions of the outputs among the parameters."""
+        names = [p.name for p in self.signature.params]
+        return [names.index(t.name) for t in self.signature.outputs]
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{p.name}: {p}" for p in map(_param, self.signature.inputs))
+        outputs = ", ".join(str(_param(t)) for t in self.signature.outputs)
+        return f"<kernel {self.name}({inputs}){f' -> {outputs}' if outputs else ''}, target {self.target}>"
+
+    # ------------------------------------------------------------------ measuring
+    def profile(self, *args: Any, warmup_ms: float = 25.0, rep_ms: float = 100.0, runs: int = 0) -> Timing:
+        """Measure calls with these arguments. Outputs are allocated anew by each call, as in use."""
+        self(*args)  # raises for bad arguments before any clock runs
+        timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs)
+        return replace(timing, threads=self.num_threads)
+
+    def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
+        """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""
+        return Profiler(self, tensor_supply_type)
+
+    # ------------------------------------------------------------------ TileLang's names
+    @property
+    def prim_func(self) -> Kernel:
+        return self.ir
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The winning configuration, when a search made this kernel."""
+        return self.tuning.config
+
+    @property
+    def latency(self) -> float | None:
+        """Its measured time in milliseconds, when a search made this kernel."""
+        return self.tuning.latency
+
+    @property
+    def ref_latency(self) -> float | None:
+        return self.tuning.ref_latency
+
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """The emitted text."""
+        del kernel_only
+        return self.source
+
+    def get_host_source(self) -> str:
+        """The host's half. On the CPU targets the kernel text is the whole program, and this is it."""
+        return self.source
+
+    def show_source(self, which: str = "kernel") -> None:
+        """Print the emitted text."""
+        del which
+        print(self.source)
+
+    def print_source_code(self, which: str = "kernel", file: str | None = None) -> None:
+        """Print the emitted text, or write it to `file`."""
+        del which
+        if file is None:
+            print(self.source)
+        else:
+            Path(file).write_text(self.source)
+
+    def export_sources(self, kernel_path: str | None = None, host_path: str | None = None) -> None:
+        """Write the emitted text to the given files."""
+        for path in (kernel_path, host_path):
+            if path is not None:
+                Path(path).write_text(self.source)
+
+    def export_library(self, path: str) -> None:
+        """Copy the compiled shared library to `path`. Raises UnsupportedError if the target has none."""
+        library = getattr(self.executable, "library", None)
+        if library is None:
+            raise UnsupportedError(f"target {self.target} makes no library", hint='compile with target="c"')
+        shutil.copyfile(library, path)
+
+    def export(self, folder: str) -> Path:
+        """Write the tile program, the emitted text and the library, as far as there are such, into `folder`; returns it."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{self.name}.tile.txt").write_text(print_kernel(self.ir))
+        if self.executable.source:
+            (place / f"{self.name}.c").write_text(self.executable.source)
+        if getattr(self.executable, "library", None) is not None:
+            self.export_library(str(place / f"{self.name}.so"))
+        return place
+
+    @property
+    def n_regs(self) -> None:
+        """Registers a thread: a GPU's number, None here."""
+
+    @property
+    def n_spills(self) -> None:
+        """Spilled registers: a GPU's number, None here."""
+
+    @property
+    def resource_usage(self) -> dict[str, Any]:
+        """A GPU's resources; empty here."""
+        return {}
+
+    def _no_gpu_text(self, *_args: Any, **_kwargs: Any) -> None:
+        raise UnsupportedError(f"target {self.target} has no PTX or SASS", hint="`.source` is the C text")
+
+    show_ptx = export_ptx = show_sass = export_sass = _no_gpu_text
+
+
+def _param(spec: Any) -> KernelParam:
+    if isinstance(spec, ScalarSpec):
+        return KernelParam(spec.name, spec.dtype, None, False)
+    shape = tuple(int(d.value) if isinstance(d, Const) else show(d) for d in spec.shape)
+    return KernelParam(spec.name, spec.dtype, shape, spec.is_output)

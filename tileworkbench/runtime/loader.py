@@ -1,0 +1,50 @@
+"""A shared library on disk -> a function that Python can call.
+
+The entry of every kernel is `int32_t entry(const int64_t *args, int32_t threads)`. ctypes passes a `bytes` object as the pointer: packing the
+arguments with `struct` costs a tenth of filling a ctypes array, and ctypes releases the interpreter lock during the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ..base.errors import CompilerError
+from .fork import fork_safe_lock
+from .storage import temporary_folder
+
+Entry = Callable[[bytes, int], int]
+_loaded: dict[tuple[str, str], Entry] = {}
+_lock = fork_safe_lock()
+
+
+def load(library: Path, entry: str) -> Entry:
+    """The function `entry` of `library`; loading the same one again is free. Raises CompilerError if the system refuses it."""
+    key = (str(library), entry)
+    with _lock:
+        found = _loaded.get(key)
+        if found is None:
+            found = _loaded[key] = _typed(_open(library), entry)
+        return found
+
+
+def _open(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        if "failed to map segment" not in str(error):
+            raise CompilerError(f"the compiled kernel does not load: {error}", hint="tileworkbench cache --clear builds it again") from None
+    copy = temporary_folder() / f"{library.parent.name}.so"  # the cache lies on a file system mounted noexec
+    shutil.copyfile(library, copy)
+    os.chmod(copy, 0o700)
+    return ctypes.CDLL(str(copy))
+
+
+def _typed(library: ctypes.CDLL, entry: str) -> Entry:
+    function = getattr(library, entry)
+    function.argtypes = (ctypes.c_char_p, ctypes.c_int32)
+    function.restype = ctypes.c_int32
+    return function  # type: ignore[no-any-return]  # ctypes cannot express it

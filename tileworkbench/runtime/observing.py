@@ -1,0 +1,65 @@
+"""Watching launches: what a notebook cell ran, on what, and how long it took.
+
+While a block of `observe` is open, every launch of this process takes the long way and is told to the observer. Outside, a call pays one
+look at a flag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .arguments import BoundCall
+
+
+class Launchable(Protocol):
+    """What is observed; the runtime's kernels are."""
+
+    @property
+    def executable(self) -> Any:
+        """Has `launch(call)`."""
+
+
+Observer = Callable[[Any, BoundCall, float], None]
+
+
+@dataclass(slots=True)
+class _Watch:
+    seen: Observer | None = None
+    may_launch: bool = True
+
+
+WATCH = _Watch()
+
+
+@contextmanager
+def observe(seen: Observer, *, launch: bool = True) -> Iterator[None]:
+    """Call `seen(kernel, call, seconds)` after each launch in this block; `seconds` is the launch alone, without checking arguments.
+
+    With `launch=False` a call checks its arguments and allocates its outputs, but runs nothing: outputs hold NaN, or 0 where there is none.
+    """
+    before = WATCH.seen, WATCH.may_launch
+    WATCH.seen, WATCH.may_launch = seen, launch
+    try:
+        yield
+    finally:
+        WATCH.seen, WATCH.may_launch = before
+
+
+def launch(kernel: Launchable, call: BoundCall) -> None:
+    """Launch `call` on `kernel`, and tell the observer, if there is one."""
+    if WATCH.seen is None:
+        kernel.executable.launch(call)
+        return
+    start = time.perf_counter()
+    if WATCH.may_launch:
+        kernel.executable.launch(call)
+    seconds = time.perf_counter() - start
+    if not WATCH.may_launch:
+        for bound in call.tensors:
+            if bound.spec.is_output:
+                bound.array[...] = float("nan") if bound.spec.dtype.is_float else 0
+    WATCH.seen(kernel, call, seconds)

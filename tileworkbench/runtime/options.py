@@ -1,0 +1,74 @@
+"""How a kernel is to be compiled, as one value, and which of TileLang's options mean nothing here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import TileTypeError, TileValueError
+from .fork import check_threads
+
+OutIdx = int | list[int] | tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Compile options. `target` "" means: choose. `ignored` names the pass configurations that were given and change nothing."""
+
+    target: str = ""
+    out_idx: tuple[int, ...] = ()
+    num_threads: int | None = None
+    compile_flags: tuple[str, ...] = ()
+    pass_configs: tuple[tuple[str, str], ...] = ()
+    verbose: bool = False
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.pass_configs)
+
+
+def make_options(
+    *,
+    target: Any = None,
+    out_idx: OutIdx = None,
+    num_threads: int | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: str | Iterable[str] | None = None,
+    verbose: bool | None = None,
+) -> Options:
+    """Options from the arguments of `jit` and `compile`. Raises TileTypeError or TileValueError for what cannot be meant."""
+    try:
+        check_threads(num_threads)
+    except ValueError as error:
+        raise TileValueError(str(error)) from None
+    if isinstance(out_idx, int):
+        indices: tuple[int, ...] = (out_idx,)
+    elif out_idx is None:
+        indices = ()
+    elif isinstance(out_idx, (list, tuple)) and all(isinstance(i, int) for i in out_idx):
+        indices = tuple(out_idx)
+    else:
+        raise TileTypeError(f"out_idx must be a number or a list of numbers, got {out_idx!r}")
+    flags = compile_flags.split() if isinstance(compile_flags, str) else compile_flags or ()
+    configs = tuple(sorted((str(key), repr(value)) for key, value in (pass_configs or {}).items()))
+    return Options(target_name(target), indices, num_threads, tuple(flags), configs, bool(verbose))
+
+
+def target_name(target: Any) -> str:
+    """The name of a target given as a string, a TileLang target dict ({"kind": "c"}), or an object with a name; "" for the default."""
+    if target is None or target == "auto":
+        return os.environ.get("TILEWORKBENCH_TARGET") or _from_tilelang(os.environ.get("TILELANG_DEFAULT_TARGET", ""))
+    if isinstance(target, Mapping):
+        return str(target.get("kind", ""))
+    if isinstance(target, str):
+        return target.split()[0] if target.strip() else ""
+    name = getattr(target, "kind", None) or getattr(target, "name", None)
+    if name is None:
+        raise TileTypeError(f'target must be a name such as "c" or "interpret", got {type(target).__name__}')
+    return str(getattr(name, "name", name))
+
+
+def _from_tilelang(text: str) -> str:
+    return "" if text in ("", "auto") else text.split()[0]

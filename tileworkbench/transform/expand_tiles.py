@@ -1,0 +1,149 @@
+"""Tile operations become loops and micro-kernel calls; every loop becomes a plain `Loop`.
+
+Before:  copy A_shared <- A[by * 64 :+ 64, ko * 32 :+ 32]; gemm C_local += A_shared @ B_shared; pipelined loops
+After:   loops of element runs with clipped ends, `GemmCall`, row reductions, `Loop`
+
+An operand that a micro-kernel or a reduction cannot read in place (a global region, a region that may stick out, symbolic strides) is first
+copied to a tile of its own, and copied back if it is written. So is a copy between overlapping regions of one buffer.
+
+Requires: flattened accesses (`flatten_accesses`), no thread-level statements.
+Preserves: parallel loops, scalar statements and control flow.
+"""
+from __future__ import annotations
+
+from ..analysis.access import static_strides
+from ..base.dtypes import INDEX
+from ..base.errors import UnsupportedError
+from ..ir.build import cast, index
+from ..ir.expr import Buffer, Const, Expr
+from ..ir.lowered import Address, GemmCall, Loop
+from ..ir.node import replace
+from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Print, Reduce, Region, Scan, Stmt, whole
+from .copy_loops import base_offset, copy_loops, fill_loops
+from .names import Names
+from .print_lines import print_lines
+from .reduce_loops import reduce_loops, scan_loops
+from .scoped import Result, Scoped
+
+
+def expand_tiles(kernel: Kernel) -> Kernel:
+    """Return `kernel` without tile operations."""
+    return _Expand(Names(kernel)).kernel(kernel)
+
+
+class _Expand(Scoped):
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self.names = names
+        self.tiles: list[Buffer] = []
+
+    def on_stmt(self, stmt: Stmt) -> Result:
+        match stmt:
+            case Copy():
+                return _spanned(self.copy(stmt), stmt)
+            case Fill():
+                return _spanned(fill_loops(stmt, self.bounds, self.names), stmt)
+            case Gemm():
+                return _spanned(self.gemm(stmt), stmt)
+            case Reduce(src=src, dst=dst):
+                before, (source, target), after = self.stage((src, "r"), (dst, "rw"))
+                loops, tiles = reduce_loops(replace(stmt, src=source, dst=target), self.names)
+                self.tiles += tiles
+                return _spanned((*before, *loops, *after), stmt)
+            case Scan(src=src, dst=dst):
+                before, (source, target), after = self.stage((src, "r"), (dst, "w"))
+                return _spanned((*before, *scan_loops(replace(stmt, src=source, dst=target), self.names), *after), stmt)
+            case For(var, start, stop, body, step):
+                return Loop(var, start, stop, body, step, span=stmt.span)
+            case PipelinedFor(var, start, stop, body):
+                return Loop(var, start, stop, body, span=stmt.span)
+            case Print():
+                return _spanned(print_lines(stmt, self.names), stmt)
+            case Launch(allocs=allocs):
+                tiles, self.tiles = tuple(self.tiles), []
+                return replace(stmt, allocs=(*allocs, *tiles)) if tiles else stmt
+            case _:
+                return stmt
+
+    def copy(self, stmt: Copy) -> Body:
+        src, dst = stmt.src, stmt.dst
+        if src.buffer.root == dst.buffer.root and _may_overlap(src, dst):
+            tile = self.new_tile(src, f"{src.buffer.name}_moved")
+            first = copy_loops(Copy(src, whole(tile), span=stmt.span), self.bounds, self.names)
+            return (*first, *copy_loops(Copy(whole(tile), dst, span=stmt.span), self.bounds, self.names))
+        return copy_loops(stmt, self.bounds, self.names)
+
+    def gemm(self, stmt: Gemm) -> Body:
+        before, (a, b, c), after = self.stage((stmt.a, "r"), (stmt.b, "r"), (stmt.c, "rw"))
+        rows, columns = c.static_extents()[-2:]
+        depth = a.static_extents()[-2 if stmt.trans_a else -1]
+        call = GemmCall(
+            rows, columns, depth, _address(a), _address(b), _address(c), _row_stride(a), _row_stride(b), _row_stride(c),
+            stmt.trans_a, stmt.trans_b, stmt.clear,
+        )  # fmt: skip
+        return (*before, call, *after)
+
+    def stage(self, *operands: tuple[Region, str]) -> tuple[Body, tuple[Region, ...], Body]:
+        """Copies that bring operands into plain tiles, the regions to use, and copies that take results back."""
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        regions: list[Region] = []
+        for region, mode in operands:
+            if self.is_plain(region):
+                regions.append(region)
+                continue
+            tile = self.new_tile(region, f"{region.buffer.name}_tile")
+            regions.append(whole(tile))
+            if "r" in mode:
+                before += copy_loops(Copy(region, whole(tile)), self.bounds, self.names)
+            if "w" in mode:
+                after += copy_loops(Copy(whole(tile), region), self.bounds, self.names)
+        return tuple(before), tuple(regions), tuple(after)
+
+    def is_plain(self, region: Region) -> bool:
+        """On chip, inside, of known strides and contiguous rows of whole bytes."""
+        buffer = region.buffer
+        steps = static_strides(buffer)
+        if not buffer.is_on_chip or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
+            return False
+        return all(self._fits(start, extent, dim) for start, extent, dim in zip(region.starts, region.extents, buffer.shape, strict=True))
+
+    def _fits(self, start: Expr, extent: Expr, dim: Expr) -> bool:
+        form = self.bounds.sum(cast(start, INDEX))
+        end = self.bounds.sum(dim) - form - self.bounds.sum(extent)
+        return isinstance(extent, Const) and self.bounds.at_least_zero(form) and self.bounds.at_least_zero(end)
+
+    def new_tile(self, region: Region, hint: str) -> Buffer:
+        if not all(isinstance(e, Const) for e in region.extents):
+            raise UnsupportedError(
+                f"a region of {region.buffer.name} whose extent is not constant cannot be an operand here", span=region.span,
+                hint="copy the region to a tile of constant shape first",
+            )  # fmt: skip
+        dtype = region.buffer.type
+        tile = self.names.tile(hint, tuple(index(int(e.value)) for e in region.extents if isinstance(e, Const)), dtype)
+        self.tiles.append(tile)
+        return tile
+
+
+def _may_overlap(src: Region, dst: Region) -> bool:
+    """False if some dim's ranges are certainly apart."""
+    if src.buffer != dst.buffer:
+        return True
+    for s, d, extent in zip(src.starts, dst.starts, src.extents, strict=True):
+        if isinstance(s, Const) and isinstance(d, Const) and isinstance(extent, Const) and abs(int(s.value) - int(d.value)) >= int(extent.value):
+            return False
+    return True
+
+
+def _address(region: Region) -> Address:
+    return Address(region.buffer, base_offset(region))
+
+
+def _row_stride(region: Region) -> int:
+    steps = static_strides(region.buffer)
+    return steps[-2] if steps is not None and len(steps) > 1 else int(region.static_extents()[-1])
+
+
+def _spanned(body: Body, stmt: Stmt) -> Body:
+    """Statements made from `stmt` carry its span."""
+    return tuple(s if s.span is not None else replace(s, span=stmt.span) for s in body)

@@ -1,0 +1,54 @@
+"""The way from tile IR to what the C target emits: read this page first.
+
+Each step is a pass of its own file, whose docstring says what it turns into what. `run_steps` runs them and shows every step to an observer.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..ir.stmt import Kernel
+from .expand_atomics import expand_atomics
+from .expand_tiles import expand_tiles
+from .flatten_accesses import flatten_accesses
+from .lower_parallel import lower_parallel
+from .place_tiles import place_tiles
+from .widen_floats import widen_floats
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass and, where its place matters, why it stands there."""
+
+    run: Callable[[Kernel], Kernel]
+    because: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+Observer = Callable[[Step, Kernel, Kernel], None]
+
+C_STEPS: tuple[Step, ...] = (
+    Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard"),
+    Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+    Step(expand_tiles),
+    Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
+    Step(widen_floats, because="after the last step that makes arithmetic"),
+    Step(place_tiles, because="expand_tiles adds tiles"),
+)
+
+
+def run_steps(kernel: Kernel, steps: Iterable[Step] = C_STEPS, observe: Observer | None = None) -> Kernel:
+    """Run `steps` in order; `observe(step, before, after)` sees each one."""
+    for step in steps:
+        before, kernel = kernel, step.run(kernel)
+        if observe is not None:
+            observe(step, before, kernel)
+    return kernel
+
+
+def lower(kernel: Kernel) -> Kernel:
+    """The kernel as the C target emits it."""
+    return run_steps(kernel)

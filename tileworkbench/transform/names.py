@@ -1,0 +1,48 @@
+"""New names that no other variable or buffer of the kernel has."""
+from __future__ import annotations
+
+from ..analysis.uses import names
+from ..base.dtypes import INDEX, DType
+from ..ir.build import index
+from ..ir.expr import Buffer, Expr, Var
+from ..ir.stmt import Kernel, Launch
+from ..ir.node import walk
+
+
+class Names:
+    """The names of one kernel. `fresh("row")` gives row, then row_1, row_2 ..., always the same for the same kernel.
+
+    >>> n = Names()
+    >>> n.fresh("row"), n.fresh("row")
+    ('row', 'row_1')
+    """
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self.used: set[str] = set(names(kernel)) if kernel is not None else set()
+        self.count: dict[str, int] = {}
+        if kernel is not None:
+            self.used.add(kernel.name)
+            for node in walk(kernel):
+                if isinstance(node, Launch):
+                    self.used.update(b.name for b in node.allocs)
+
+    def fresh(self, hint: str) -> str:
+        """A new name that starts with `hint`."""
+        name = hint
+        while name in self.used:
+            self.count[hint] = self.count.get(hint, 0) + 1
+            name = f"{hint}_{self.count[hint]}"
+        self.used.add(name)
+        return name
+
+    def var(self, hint: str, dtype: DType = INDEX) -> Var:
+        """A new variable."""
+        return Var(self.fresh(hint), dtype, hint=hint)
+
+    def scalar(self, hint: str, dtype: DType) -> Buffer:
+        """A new mutable scalar."""
+        return Buffer(self.fresh(hint), (index(1),), dtype, "var")
+
+    def tile(self, hint: str, shape: tuple[Expr, ...], dtype: DType, scope: str = "shared") -> Buffer:
+        """A new buffer."""
+        return Buffer(self.fresh(hint), shape, dtype, scope)

@@ -1,0 +1,64 @@
+"""A launch becomes a `Grid`: its on-chip buffers get places in the core's scratch memory, its mutable scalars become declarations.
+
+Before:  launch (bx, by) in grid(16, 8): alloc A_shared: shared float32[64, 32]; alloc n: var int32[1]
+After:   grid (bx, by), tiles A_shared at 0, 8192 bytes: declare n
+
+Tiles start at multiples of 64 bytes. A view has the place of the buffer that it views.
+Requires: no tile operations.  Preserves: statements.
+"""
+from __future__ import annotations
+
+from ..analysis.uses import uses
+from ..base.errors import CapacityError
+from ..ir.expr import Buffer, Const
+from ..ir.lowered import Declare, Grid, Tile
+from ..ir.node import Node, rewrite
+from ..ir.stmt import Kernel, Launch, Stmt
+
+_ALIGN = 64
+_LIMIT_BYTES = 1 << 30  # per core: more is surely a mistake
+
+
+def place_tiles(kernel: Kernel) -> Kernel:
+    """Return `kernel` with a `Grid` for every `Launch`."""
+    count = len(kernel.launches)
+    numbers = iter(range(count))
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Launch):
+            number = next(numbers)
+            return _grid(node, f"{kernel.name}_block" if count == 1 else f"{kernel.name}_block_{number}")
+        return node
+
+    return rewrite(kernel, change)
+
+
+def _grid(launch: Launch, name: str) -> Grid:
+    used = {b.root for b in uses(launch.body).buffers} | {b.root for b in launch.allocs if b.view_of is not None}
+    buffers = uses(launch.body).buffers
+    tiles: list[Tile] = []
+    declared: list[Stmt] = []
+    offset = 0
+    for buffer in launch.allocs:
+        if buffer.view_of is not None or buffer.root not in used:
+            continue
+        if buffer.scope == "var":
+            declared.append(Declare(buffer, span=buffer.span))
+            continue
+        size = _bytes(buffer)
+        tiles.append(Tile(buffer, offset))
+        offset += -(-size // _ALIGN) * _ALIGN
+    if offset > _LIMIT_BYTES:
+        raise CapacityError(
+            f"the tiles of one block take {offset / 2**20:.0f} MiB, more than {_LIMIT_BYTES / 2**20:.0f}", span=launch.span, hint="use smaller tiles"
+        )
+    views = sorted((b for b in buffers if b.view_of is not None), key=lambda b: b.name)
+    tiles += [Tile(view, 0) for view in views]
+    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*declared, *launch.body), offset, span=launch.span)
+
+
+def _bytes(buffer: Buffer) -> int:
+    if not all(isinstance(d, Const) for d in buffer.shape):
+        raise CapacityError(f"{buffer.name} has a symbolic dim", span=buffer.span, hint="on-chip buffers need constant shapes")
+    return buffer.static_bytes()
+

@@ -1,0 +1,105 @@
+"""Arithmetic on float16, bfloat16 and float8 happens in float32.
+
+Before:  c[i] = a[i] * b[i] + x           (all float16)
+After:   c[i] = float16(float32(a[i]) * float32(b[i]) + float32(x))
+
+A stored element is widened where it is read and rounded where it is written or bound; a cast written by the author rounds where it stands.
+A variable bound to a narrow value holds the rounded value as float32. Integers reach a narrow float through float64, so they round once.
+
+Requires: lowered statements.  Preserves: everything that involves no narrow float.
+"""
+from __future__ import annotations
+
+from ..base.dtypes import FLOAT32, FLOAT64, DType
+from ..ir.expr import Binary, CallExtern, Cast, Const, Expr, Reinterpret, Select, Unary, Var
+from ..ir.lowered import AtomicOp, Declare, Element, LibraryCall, SetElement
+from ..ir.node import Node, map_children, replace
+from ..ir.stmt import Kernel, Let
+
+
+def widen_floats(kernel: Kernel) -> Kernel:
+    """Return `kernel` with narrow floats only in memory."""
+    return map_children(kernel, _stmt)
+
+
+def is_narrow(dtype: DType) -> bool:
+    """True for floats that C has no arithmetic for."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _stmt(node: Node) -> Node:
+    match node:
+        case Expr():
+            return _value(node)
+        case SetElement(buffer, offset, value):
+            new, where = _stored(value, buffer.type), _value(offset)
+            return node if new is value and where is offset else replace(node, offset=where, value=new)
+        case Declare(buffer, init) if init is not None:
+            new = _stored(init, buffer.type)
+            return node if new is init else replace(node, init=new)
+        case Let(var, value) if is_narrow(var.type):
+            rounded = Cast(_stored(value, var.type), FLOAT32)
+            return replace(node, var=Var(var.name, FLOAT32, hint=var.hint), value=rounded)
+        case _:
+            return map_children(node, _stmt)
+
+
+def _stored(expr: Expr, to: DType) -> Expr:
+    """`expr` as it is stored in a buffer of type `to`."""
+    if not is_narrow(to):
+        return _value(expr)
+    if isinstance(expr, (Element, Const, AtomicOp, Reinterpret)) and expr.dtype == to:
+        return map_children(expr, _stmt) if not isinstance(expr, AtomicOp) else _atomic(expr)
+    if isinstance(expr, Cast) and expr.type == to:
+        return _rounded(expr.x, to)
+    return Cast(_value(expr), to)
+
+
+def _rounded(x: Expr, to: DType) -> Expr:
+    """`x` rounded to the narrow type `to`, once."""
+    value = _value(x)
+    if not x.dtype.is_float:
+        value = Cast(value, FLOAT64)
+    return Cast(value, to)
+
+
+def _value(expr: Expr) -> Expr:
+    """`expr` for arithmetic: a narrow float becomes a float32."""
+    narrow = is_narrow(expr.dtype)
+    match expr:
+        case Const(value, _):
+            return Const(value, FLOAT32) if narrow else expr
+        case Var(name):
+            return Var(name, FLOAT32, hint=expr.hint) if narrow else expr
+        case AtomicOp():
+            new = _atomic(expr)
+            return Cast(new, FLOAT32) if narrow else new
+        case Element() | LibraryCall() | CallExtern():
+            inner = map_children(expr, _stmt)
+            return Cast(inner, FLOAT32) if narrow else inner
+        case Reinterpret(x, to):
+            bits = _stored(x, x.dtype)
+            inner = expr if bits is x else replace(expr, x=bits)
+            return Cast(inner, FLOAT32) if is_narrow(to) else inner
+        case Cast(x, _) if narrow:
+            return Cast(_rounded(x, expr.type), FLOAT32)
+        case Cast(x, to):
+            value = _value(x)
+            return expr if value is x else value if value.dtype == to else Cast(value, to)
+        case Binary(_, a, b):
+            left, right = _value(a), _value(b)
+            return expr if left is a and right is b else replace(expr, a=left, b=right)
+        case Unary(_, x):
+            value = _value(x)
+            return expr if value is x else replace(expr, x=value)
+        case Select(cond, then, other):
+            parts = (_value(cond), _value(then), _value(other))
+            return expr if parts[0] is cond and parts[1] is then and parts[2] is other else Select(*parts, span=expr.span)
+        case _:
+            return map_children(expr, _stmt)
+
+
+def _atomic(expr: AtomicOp) -> AtomicOp:
+    value = None if expr.value is None else _stored(expr.value, expr.buffer.type)
+    offset = _value(expr.offset)
+    return expr if value is expr.value and offset is expr.offset else replace(expr, offset=offset, value=value)
