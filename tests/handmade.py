@@ -11,7 +11,7 @@ import numpy as np
 
 from tileworkbench.base.dtypes import INDEX, DType
 from tileworkbench.interpret import run
-from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, const
+from tileworkbench.ir.expr import Binary, Buffer, Cast, Expr, Load, Select, Unary, Var, const
 from tileworkbench.ir.stmt import Body, Copy, Kernel, Launch, ParallelFor, Region, ScalarParam, Store, TensorParam, whole
 from tileworkbench.ir.verify import verify
 

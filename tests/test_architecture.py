@@ -29,8 +29,8 @@ NARROWED = {
 
 # Third-party packages that are optional or slow to import, and so may be imported inside a function.
 LAZY = {
-    "IPython", "anywidget", "cuda", "cupy", "dask", "ipywidgets", "jax", "jupyter_client", "jupyterlab", "matplotlib", "ml_dtypes", "platformdirs",
-    "pygments", "threadpoolctl", "tilelang", "torch", "ziglang",
+    "IPython", "PIL", "anywidget", "cuda", "cupy", "dask", "ipywidgets", "jax", "jupyter_client", "jupyterlab", "matplotlib", "ml_dtypes", "platformdirs",
+    "pygments", "pytest", "threadpoolctl", "tilelang", "torch", "ziglang",
 }  # fmt: skip
 
 # (file, room): a room that a front imports only when it is asked for, since importing the package must stay quick.

@@ -1,4 +1,5 @@
 """The instruction set follows from feature flags alone."""
+
 from __future__ import annotations
 
 from tileworkbench.base.cpu import AVX2, AVX512, host_isa, isa_from_flags

@@ -1,4 +1,5 @@
 """Compile pieces of generated C and call them on NumPy arrays."""
+
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tileworkbench.base.cpu import AVX2, AVX512, GENERIC, Isa, host_isa
+from tileworkbench.base.cpu import AVX2, GENERIC, Isa, host_isa
 from tileworkbench.codegen import clib
 
 HOST = host_isa()
@@ -51,7 +52,10 @@ def loop_text(names: list[str]) -> str:
         result, params = types_of(name)
         arrays = "".join(f", const {t} *a{i}" for i, t in enumerate(params))
         call = ", ".join(f"a{i}[i]" for i in range(len(params)))
-        out.append(f"void loop_{name}(int64_t n, {result} *restrict out{arrays}) {{\n    #pragma omp simd\n    for (int64_t i = 0; i < n; i++) out[i] = {name}({call});\n}}\n")
+        out.append(
+            f"void loop_{name}(int64_t n, {result} *restrict out{arrays}) {{\n"
+            f"    #pragma omp simd\n    for (int64_t i = 0; i < n; i++) out[i] = {name}({call});\n}}\n"
+        )
     return "".join(out)
 
 

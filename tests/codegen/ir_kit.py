@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from tileworkbench.base.dtypes import BOOL, INDEX, DType
-from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, const
+from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const
 from tileworkbench.ir.stmt import Kernel, Launch, Region, ScalarParam, Store, TensorParam, whole
 
 F16, F32, F64, I32, I64 = (DType(n) for n in ("float16", "float32", "float64", "int32", "int64"))
@@ -62,4 +62,4 @@ def kernel(name, buffers, body, dims=(), scalars=(), workspaces=(), imports=()) 
     return Kernel(name, params, tuple(dims), tuple(workspaces), tuple(body), tuple(imports))
 
 
-__all__ = [n for n in dir() if not n.startswith("_")] + ["BOOL", "INDEX", "Cast", "Select", "Unary", "Var", "whole"]
+__all__ = [n for n in dir() if not n.startswith("_")] + ["BOOL", "INDEX", "Cast", "Reinterpret", "Select", "Unary", "Var", "whole"]

@@ -9,7 +9,7 @@ from frontend.snippets import build, emitted, refusal
 
 import tileworkbench.language as T
 from tileworkbench.base.dtypes import DType
-from tileworkbench.base.errors import JITNoBuilderError, TileNameError, UnsupportedError
+from tileworkbench.base.errors import JITNoBuilderError, TileError, TileNameError, UnsupportedError
 from tileworkbench.frontend.values import Value
 from tileworkbench.ir.expr import Const, Var
 from tileworkbench.ir.printer import print_expr
@@ -40,6 +40,7 @@ IR = {
     ),
     "W[0] = T.shift_left(1, W[1]) | T.bitwise_and(W[0], 7)": "W[0] = 1i32 << W[1] | W[0] & 7i32",
     "V[0] = V[1] ** 2 + V[2] % 3.0": "V[0] = V[1] * V[1] + (V[2] - floor(V[2] / 3.0f32) * 3.0f32)",
+    "V[0] = round(V[1])": "V[0] = nearbyint(V[1])",
     "V[0] = T.isnan(V[1]) + 0": "V[0] = float32(int32(isnan(V[1])))",
     "a, b = T.index_to_coordinates(k, (4, 8))\nV[a] = V[b]": "let a = k // 8 % 4\nlet b = k % 8\nV[a] = V[b]",
     # atomics
@@ -78,9 +79,10 @@ IR = {
     "T.device_assert(k < 4, 'too far')": "assert k < 4, 'too far'",
     "T.assume(k < 4)": "pass",
     "V[0] = T.call_extern('float32', 'f', V, T.address_of(W[k]), 3)": (
-        "let f: float32 = extern['f', float32](address_of(V[0]), address_of(W[k]), 3i32)\nV[0] = f"
+        "let result: float32 = extern['f', float32](address_of(V[0]), address_of(W[k]), 3i32)\nV[0] = result"
     ),
     "T.call_extern('handle', 'f', T.access_ptr(V, 'w'), k)": "evaluate extern['f', int32](address_of(V[0]), k)",
+    "T.call_extern('f', k, dtype='void')": "evaluate extern['f', int32](k)",
     "T.loop_break()": "break",
     "T.thread_return()": "return",
     # hints change nothing in the body
@@ -206,6 +208,17 @@ ERRORS = {
         "value error: T.tvm_thread_allreduce has no reducer",
         'put it in `with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0):`',
     ),
+    "T.tvm_thread_allreduce(1, V[0], True, L[0], k)": (
+        "value error: T.tvm_thread_allreduce has no reducer",
+        'put it in `with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0):`',
+    ),
+    "T.comm_reducer(lambda a, b: a, [0, 1])": ("value error: T.comm_reducer over 2 values at once", "reduce them one after another"),
+    "T.get_warp_idx(0)": ("value error: T.get_warp_idx needs a constant size of at least 1, got 0", ""),
+    "T.device_assert(V, 'all')": (
+        "type error: V(64,) is a tile, not a number",
+        "work on its elements inside `for i, j in T.Parallel(...)`, or use a tile operation",
+    ),
+    "T.import_source(3)": ("type error: T.import_source needs C source as a string, got int", ""),
     "T.print(V[0:3])": ("type error: T.print prints a value or a whole buffer, not a slice", "copy the slice to a tile and print that"),
     "T.call_extern('f', 3)": (
         "type error: T.call_extern needs the dtype, then the function's name, got 3",
@@ -237,6 +250,31 @@ def test_errors(statement):
     message, hint = ERRORS[statement]
     expected = f"kernel.py:18:13: {message}\n      {statement}\n      {'^' * len(statement)}" + (f"\n  hint: {hint}" if hint else "")
     assert refusal(statement) == expected
+
+
+def test_an_axis_of_an_allreduce_must_be_a_thread_index():
+    text = refusal("with T.attr(T.comm_reducer(lambda a, b: a + b, [0]), '', 0):\n    T.tvm_thread_allreduce(1, V[0], True, L[0], k)")
+    assert text == (
+        "kernel.py:19:17: type error: T.tvm_thread_allreduce: an axis must be a thread index, got <Value int64 k>\n"
+        "      T.tvm_thread_allreduce(1, V[0], True, L[0], k)\n      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  hint: use T.get_thread_binding(dim)"
+    )
+
+
+def test_words_that_need_a_launch_or_a_loop():
+    def outside(A: T.Tensor((4,), "float32")):
+        T.copy(A, A)
+
+    def no_loop(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1):
+            T.loop_break()
+
+    with pytest.raises(TileError) as caught:
+        T.prim_func(outside)
+    assert "language error: T.copy is used outside a launch" in str(caught.value) and "T.copy(A, A)" in str(caught.value)
+    with pytest.raises(TileError) as caught:
+        T.prim_func(no_loop)
+    assert "value error: T.loop_break stands outside a loop" in str(caught.value)
 
 
 def test_an_unknown_word_suggests_the_nearest():

@@ -103,7 +103,15 @@ ERRORS = {
         "out of bounds: T.copy touches S(64, 32) from 8 to 72 in dim 0, which has 64 elements",
         "make the slice or the other side at most 56 long there, or the buffer larger",
     ),
-    "T.copy(3.0, S)": ("type error: T.copy needs a buffer, a slice or an element of one, got float 3.0", ""),
+    "T.copy(3.0, S)": (
+        "type error: T.copy needs a buffer, a slice or an element of one, got float 3.0",
+        "a tile comes from a tensor parameter or from T.alloc_shared, T.alloc_fragment, ...",
+    ),
+    "T.fill(W, 1 << 40)": (
+        "value error: 1099511627776 does not fit in int32",
+        "int32 holds -2147483648 to 2147483647; use a wider dtype, or T.cast to wrap around",
+    ),
+    "T.gemm(S, R, F, policy=5)": ("type error: T.gemm: 5 is no warp policy", "T.GemmWarpPolicy.Square, .FullRow or .FullCol"),
     "T.copy(S)": (
         "type error: T.copy: missing a required argument: 'dst'",
         "the signature is T.copy(src, dst, *, coalesced_width=None, disable_tma=False, eviction_policy=None, prefer_instruction=None, "

@@ -1,4 +1,5 @@
 """Operators and casts of the interpreter against exact arithmetic on Python numbers."""
+
 from __future__ import annotations
 
 import math
@@ -142,7 +143,9 @@ def test_casts(source, target):
             assert reference.same(one if change is None else change(one), want), x
 
 
-@pytest.mark.parametrize(("exact", "want"), [(259, 260.0), (33000, 33024.0), (257, 256.0), (2**24 + 2**16 + 1, 2.0**24 + 2.0**17), (2**30 + 2**22 + 1, 2.0**30 + 2.0**23)])
+@pytest.mark.parametrize(
+    ("exact", "want"), [(259, 260.0), (33000, 33024.0), (257, 256.0), (2**24 + 2**16 + 1, 2.0**24 + 2.0**17), (2**30 + 2**22 + 1, 2.0**30 + 2.0**23)]
+)
 def test_int_to_bfloat16_rounds_once(exact, want):
     """The last two lie just above a tie that a first rounding to float32 would hide or keep."""
     assert float(caster(DType("int32"), DType("bfloat16"))(np.int32(exact))) == want
@@ -169,7 +172,9 @@ def test_every_float8_code_survives(dtype):
     np.testing.assert_array_equal(again, values)
 
 
-@pytest.mark.parametrize(("source", "target"), [("float32", "uint32"), ("int16", "float16"), ("uint8", "int8"), ("int4", "uint4"), ("int64", "float64")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("float32", "uint32"), ("int16", "float16"), ("uint8", "int8"), ("int4", "uint4"), ("int64", "float64")]
+)
 def test_reinterpret(source, target):
     source, target = DType(source), DType(target)
     values = samples(source)

@@ -1,4 +1,5 @@
 """Whole-tile operations of the interpreter against NumPy."""
+
 from __future__ import annotations
 
 import itertools
@@ -21,9 +22,12 @@ def rng(seed: int = 0) -> np.random.Generator:
 # ---------------------------------------------------------------------------------------------- copy and fill
 @settings(max_examples=60, deadline=None)
 @given(
-    rows=st.integers(1, 9), cols=st.integers(1, 9), tile=st.tuples(st.integers(1, 6), st.integers(1, 6)),
-    start=st.tuples(st.integers(-8, 12), st.integers(-8, 12)), safe=st.sampled_from([None, 7.0]),
-)  # fmt: skip
+    rows=st.integers(1, 9),
+    cols=st.integers(1, 9),
+    tile=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    start=st.tuples(st.integers(-8, 12), st.integers(-8, 12)),
+    safe=st.sampled_from([None, 7.0]),
+)
 def test_copy_guards_both_directions(rows, cols, tile, start, safe):
     a, out = buf("a", rows, cols, safe_value=safe), buf("out", rows, cols)
     t = shared("t", *tile)
@@ -116,7 +120,16 @@ def test_gemm_shapes(m, n, k, trans_a, trans_b, clear):
     assert (np.abs(got - want) <= bound).all()
 
 
-@pytest.mark.parametrize("dtypes", [("float16", "float16", "float32"), ("bfloat16", "bfloat16", "float32"), ("float8_e4m3fn", "float8_e5m2", "float32"), ("float16", "float16", "float16"), ("float64", "float64", "float64")])  # fmt: skip
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        ("float16", "float16", "float32"),
+        ("bfloat16", "bfloat16", "float32"),
+        ("float8_e4m3fn", "float8_e5m2", "float32"),
+        ("float16", "float16", "float16"),
+        ("float64", "float64", "float64"),
+    ],
+)
 def test_gemm_float_dtypes(dtypes):
     k = 33
     a, b = (rng(i).standard_normal(s).astype(DType(d).to_numpy()) for i, s, d in ((1, (8, k), dtypes[0]), (2, (k, 9), dtypes[1])))
@@ -127,7 +140,16 @@ def test_gemm_float_dtypes(dtypes):
     assert (np.abs(got - a @ b) <= bound).all()
 
 
-@pytest.mark.parametrize(("dtypes", "low", "high"), [(("int8", "int8", "int32"), -128, 128), (("uint8", "int8", "int32"), 0, 128), (("int32", "int32", "int32"), -(2**31), 2**31), (("int4", "int4", "int32"), -8, 8), (("int64", "int64", "int64"), -(2**62), 2**62)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtypes", "low", "high"),
+    [
+        (("int8", "int8", "int32"), -128, 128),
+        (("uint8", "int8", "int32"), 0, 128),
+        (("int32", "int32", "int32"), -(2**31), 2**31),
+        (("int4", "int4", "int32"), -8, 8),
+        (("int64", "int64", "int64"), -(2**62), 2**62),
+    ],
+)
 def test_gemm_integers_are_exact_and_wrap(dtypes, low, high):
     a, b = (rng(i).integers(low, high, s).astype(DType(d).to_numpy()) for i, s, d in ((1, (5, 40), dtypes[0]), (2, (40, 6), dtypes[1])))
     got = outputs(one_gemm(5, 6, 40, dtypes), a, b, zeros(5, 6, dtype=dtypes[2]))
@@ -149,7 +171,11 @@ def test_gemm_of_slices_with_leading_dims():
 def test_gemm_clear_may_depend_on_the_loop():
     a, b, c = buf("a", 4, 8), buf("b", 8, 4), buf("c", 4, 4)
     ta, tb, tc = shared("ta", 4, 4), shared("tb", 4, 4), shared("tc", 4, 4)
-    body = (copy(box(a, (0, 4), (mul(K, 4), 4)), ta), copy(box(b, (mul(K, 4), 4), (0, 4)), tb), Gemm(whole(ta), whole(tb), whole(tc), clear=op("eq", K, 0)))
+    body = (
+        copy(box(a, (0, 4), (mul(K, 4), 4)), ta),
+        copy(box(b, (mul(K, 4), 4), (0, 4)), tb),
+        Gemm(whole(ta), whole(tb), whole(tc), clear=op("eq", K, 0)),
+    )
     k = one_block([a, b, c], Fill(whole(tc), num(77)), PipelinedFor(K, Const(0), Const(2), body, 2), copy(tc, c), allocs=(ta, tb, tc))
     x, y = rng(1).integers(-4, 4, (4, 8)).astype(np.float32), rng(2).integers(-4, 4, (8, 4)).astype(np.float32)
     np.testing.assert_array_equal(outputs(k, x, y, zeros(4, 4)), x @ y)
@@ -177,11 +203,30 @@ def test_reduce_integers(name, dim, keep):
     shape = (3, 4, 5)
     x = rng(dim).integers(-9, 9, shape).astype(np.int32)
     want = NUMPY[name](x, axis=dim).astype(np.int32)
-    got = outputs(one_reduce(name, shape, dim, "int32", "int32", keep), x, np.full(np.expand_dims(want, dim).shape if keep else want.shape, 50, np.int32))
+    got = outputs(
+        one_reduce(name, shape, dim, "int32", "int32", keep), x, np.full(np.expand_dims(want, dim).shape if keep else want.shape, 50, np.int32)
+    )
     np.testing.assert_array_equal(got.reshape(want.shape), want)
 
 
-@pytest.mark.parametrize(("name", "old", "want"), [("sum", 100, 110), ("abssum", 100, 110), ("max", 3, 4), ("max", 9, 9), ("min", 0, 0), ("min", 5, 1), ("absmax", 9, 9), ("bitor", 8, 15), ("bitand", 5, 0), ("bitxor", 1, 5), ("any", 0, 1), ("all", 0, 0), ("all", 7, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "old", "want"),
+    [
+        ("sum", 100, 110),
+        ("abssum", 100, 110),
+        ("max", 3, 4),
+        ("max", 9, 9),
+        ("min", 0, 0),
+        ("min", 5, 1),
+        ("absmax", 9, 9),
+        ("bitor", 8, 15),
+        ("bitand", 5, 0),
+        ("bitxor", 1, 5),
+        ("any", 0, 1),
+        ("all", 0, 0),
+        ("all", 7, 1),
+    ],
+)
 def test_reduce_without_clear_takes_the_old_value_once(name, old, want):
     k = one_reduce(name, (1, 4), 1, "int32", "int32", clear=False)
     np.testing.assert_array_equal(outputs(k, np.array([[1, 2, 3, 4]], np.int32), np.array([old], np.int32)), [want])
@@ -202,7 +247,12 @@ def test_max_and_min_ignore_nan(dtype):
 def test_sums_of_narrow_floats_run_in_float32():
     x = np.full((1, 4096), 1.0, np.float16)
     assert outputs(one_reduce("sum", (1, 4096), 1, "float16", "float16"), x, zeros(1, dtype="float16"))[0] == 4096  # in float16 it would stop at 2048
-    assert outputs(one_reduce("sum", (1, 600), 1, "bfloat16", "bfloat16"), np.ones((1, 600), DType("bfloat16").to_numpy()), zeros(1, dtype="bfloat16"))[0] == 600
+    assert (
+        outputs(one_reduce("sum", (1, 600), 1, "bfloat16", "bfloat16"), np.ones((1, 600), DType("bfloat16").to_numpy()), zeros(1, dtype="bfloat16"))[
+            0
+        ]
+        == 600
+    )
     assert outputs(one_reduce("sum", (1, 4096), 1, "float16", "float32"), x, zeros(1))[0] == 4096
 
 
@@ -218,7 +268,22 @@ def test_bool_any_and_all():
     np.testing.assert_array_equal(outputs(one_reduce("all", (3, 2), 1, "bool", "bool"), x, zeros(3, dtype="bool")), [False, False, True])
 
 
-@pytest.mark.parametrize(("name", "dtype", "want"), [("sum", "float32", 0), ("max", "float32", -np.inf), ("min", "float32", np.inf), ("max", "int8", -128), ("min", "int8", 127), ("absmax", "float32", 0), ("bitand", "int32", -1), ("bitor", "int32", 0), ("all", "int32", 1), ("any", "int32", 0), ("max", "float8_e4m3fn", -448)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "dtype", "want"),
+    [
+        ("sum", "float32", 0),
+        ("max", "float32", -np.inf),
+        ("min", "float32", np.inf),
+        ("max", "int8", -128),
+        ("min", "int8", 127),
+        ("absmax", "float32", 0),
+        ("bitand", "int32", -1),
+        ("bitor", "int32", 0),
+        ("all", "int32", 1),
+        ("any", "int32", 0),
+        ("max", "float8_e4m3fn", -448),
+    ],
+)
 def test_a_reduction_of_nothing_gives_the_identity(name, dtype, want):
     n = Var("n")
     a, out = buf("a", 2, n, dtype=dtype), buf("out", 2, dtype=dtype)

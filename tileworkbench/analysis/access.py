@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.build import add, cast, index, mul, total
 from ..base.dtypes import INDEX
+from ..ir.build import add, cast, index, mul, total
 from ..ir.expr import Buffer, Const, Expr
 
 

@@ -129,7 +129,7 @@ def _widened(expr: Expr, x: Expr, definitions: dict[str, Linear] | None) -> Line
 def to_expr(form: Linear) -> Expr:
     """The sum as an index expression, atoms in the order in which they came."""
     total: Expr | None = None
-    for a, c in sorted(form.terms.items(), key=lambda term: term[1] < 0):  # positive terms first, or the number: never a leading minus if it can be helped
+    for a, c in sorted(form.terms.items(), key=lambda term: term[1] < 0):  # positive terms first: no leading minus if it can be helped
         value: Expr = a if a.dtype == INDEX else Cast(a, INDEX)
         if abs(c) != 1:
             value = Binary("mul", value, Const(abs(c)))

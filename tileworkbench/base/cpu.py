@@ -8,6 +8,7 @@ True
 >>> AVX2.march
 ('-march=x86-64-v3', '-mprefer-vector-width=256')
 """
+
 from __future__ import annotations
 
 import platform

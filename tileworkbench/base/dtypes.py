@@ -111,13 +111,20 @@ class DType(str):
         """Half a unit in the last place, relative: 2**-p for p bits of precision; 0 for integers."""
         return 2.0 ** -_MANTISSA[self] if self.is_float else 0.0
 
+    def as_torch(self) -> Any:
+        """The PyTorch dtype of the same name. Raises: ImportError without PyTorch, AttributeError for a dtype that it does not have."""
+        import torch
+
+        return getattr(torch, "float32" if self == "tfloat32" else str(self))
+
     def to_numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of host arrays; bfloat16, float8 and 4-bit integers come from ml_dtypes."""
         name = "float32" if self == "tfloat32" else str(self)
         if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"):
             import ml_dtypes  # costs 10 ms; only kernels that use these types pay
 
-            return np.dtype(getattr(ml_dtypes, name))
+            found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+            return found
         return np.dtype(name)
 
 

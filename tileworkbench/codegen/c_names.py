@@ -8,12 +8,13 @@ import numpy as np
 from ..base.dtypes import DType
 from ..ir.expr import Const
 
-_RESERVED = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return short
-    signed sizeof static struct switch typedef union unsigned void volatile while asm typeof linux unix i386 main args threads failed scratch
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t printf malloc free alignas alignof bool true false nullptr thread_local
-    static_assert constexpr""".split()
-)
+_RESERVED_TEXT = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return
+short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof linux unix i386 main args threads
+failed scratch int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t printf malloc free alignas alignof bool true
+false nullptr thread_local static_assert constexpr
+"""
+_RESERVED = frozenset(_RESERVED_TEXT.split())
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "?": "\\?"}
 _WORD = re.compile(r"\W")
 

@@ -9,6 +9,7 @@ values of a. The cut is the one with the least estimated cycles over the exact t
 >>> plan_gemm(GemmSpec(7, 20, 64, *[DType("float32")] * 3, 64, 20, 20)).panels
 (Run(first=0, count=1, size=7),)
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -60,6 +61,13 @@ class GemmSpec:
         """The type of the accumulators and of packed operands: `sum`, or float32 where that is exact and faster than integers."""
         small = suffix(self.a) in _SMALL_INTEGERS and suffix(self.b) in _SMALL_INTEGERS
         return DType("float32") if small and self.sum in ("int32", "uint32") else self.sum
+
+
+def gemm_name(spec: GemmSpec) -> str:
+    """The C name of the product; specs that differ have names that differ (for one instruction set)."""
+    types = "_".join(suffix(d) for d in (spec.a, spec.b, spec.c))
+    layout = f"_{'nt'[spec.trans_a]}{'nt'[spec.trans_b]}" if spec.trans_a or spec.trans_b else ""
+    return f"twb_gemm_{spec.m}x{spec.n}x{spec.k}_{types}_{spec.lda}_{spec.ldb}_{spec.ldc}{layout}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,8 @@ def _k_block(spec: GemmSpec) -> int:
     """Steps of k between two visits of c: all of them, unless a packed strip would outgrow L2 or a float32 sum of integers 2**24."""
     most = 2 * K_BLOCK
     if spec.acc != spec.sum:
-        most = min(most, 2**24 // (max(-spec.a.min, spec.a.max) * max(-spec.b.min, spec.b.max)) // 64 * 64)
+        largest = max(-int(spec.a.min), int(spec.a.max)) * max(-int(spec.b.min), int(spec.b.max))
+        most = min(most, 2**24 // largest // 64 * 64)
     return spec.k if spec.k <= most else min(most, K_BLOCK)
 
 

@@ -10,31 +10,28 @@ strip's row of b, broadcast one value of a per row, multiply and add (which the 
 Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
 float32 for float16, bfloat16 and float8 results (rounded once at the end), in int32 (wrapping) for the smaller integers.
 
+>>> from tileworkbench.base.dtypes import DType
 >>> spec = GemmSpec(64, 64, 64, *[DType("float32")] * 3, 64, 64, 64)
 >>> gemm_name(spec), gemm_scratch_bytes(spec), gemm_needs(spec)
 ('twb_gemm_64x64x64_f32_f32_f32_64_64_64', 0, ())
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..base.dtypes import DType
-from .clib import FUNCTIONS, c_type, cast_name, suffix
-from .gemm_plan import GemmPlan, GemmSpec, Run, plan_gemm
+from .clib import c_type
+from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, vector_name
+from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
 
-
-def gemm_name(spec: GemmSpec) -> str:
-    """The C name of the product; specs that differ have names that differ (for one instruction set)."""
-    types = "_".join(suffix(d) for d in (spec.a, spec.b, spec.c))
-    layout = f"_{'nt'[spec.trans_a]}{'nt'[spec.trans_b]}" if spec.trans_a or spec.trans_b else ""
-    return f"twb_gemm_{spec.m}x{spec.n}x{spec.k}_{types}_{spec.lda}_{spec.ldb}_{spec.ldc}{layout}"
+__all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_scratch_bytes", "gemm_text"]
 
 
 def gemm_needs(spec: GemmSpec) -> tuple[str, ...]:
     """Names of the library functions that the text calls; put them into `clib.library`."""
     pairs = ((spec.a, spec.acc), (spec.b, spec.acc), (spec.c, spec.sum), (spec.sum, spec.c))
-    names = [name for source, target in pairs for name in _copy_needs(source, target)]
+    names = [name for source, target in pairs for name in copy_needs(source, target)]
     pieces = plan_gemm(spec).lanes * spec.acc.bits // 128
     if spec.trans_b and pieces > 1:
         names.append(f"twb_join{pieces}")
@@ -57,7 +54,7 @@ def gemm_text(spec: GemmSpec) -> str:
         for vectors, tail in _strip_kinds(plan):
             lines += _kernel(spec, plan, rows, vectors, tail)
     if plan.pack_b:
-        lines += _pack_b(spec, plan)
+        lines += pack_function(spec, plan)
     lines += _driver(spec, plan)
     return "\n".join(lines) + "\n"
 
@@ -69,48 +66,14 @@ def _scratch(spec: GemmSpec, plan: GemmPlan) -> Iterator[tuple[str, int]]:
             yield name, (length * spec.acc.bits // 8 + 63) // 64 * 64
 
 
-def _casts(source: DType, target: DType) -> tuple[str, ...]:
-    """The calls, innermost first, that turn a stored `source` into a stored `target`: library functions or C casts."""
-    if suffix(source) == suffix(target):
-        return ()
-    direct = cast_name(source, target)
-    if direct:
-        return (direct,)
-    narrow = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-    if source in narrow and target != "float32":
-        return (*_casts(source, DType("float32")), *_casts(DType("float32"), target))
-    if target in narrow:
-        return (*_casts(source, DType("float64")), *_casts(DType("float64"), target))
-    return (f"({c_type(target)})",)
-
-
-def _copy_needs(source: DType, target: DType) -> list[str]:
-    row = f"twb_copy_{suffix(source)}_to_{suffix(target)}"
-    return [row] if row in FUNCTIONS else [name for name in _casts(source, target) if name.startswith("twb")]
-
-
-def _copy(source: str, source_type: DType, target: str, target_type: DType, length: str) -> str:
-    """One statement (two lines if it is a loop) that copies and converts `length` contiguous elements; `source` and `target` are pointers."""
-    row = f"twb_copy_{suffix(source_type)}_to_{suffix(target_type)}"
-    if row in FUNCTIONS:
-        return f"{row}({source}, {target}, {length});"
-    value = f"({source})[x]"
-    for step in _casts(source_type, target_type):
-        value = f"{step}({value})" if step.startswith("twb") else f"{step}{value}"
-    return f"_Pragma(\"omp simd\") for (int64_t x = 0; x < {length}; x++) ({target})[x] = {value};"
-
-
 def _types(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     """The vector types. A typedef may be repeated, so several products can stand in one file."""
     types = [spec.acc] if spec.sum == spec.acc else [spec.acc, spec.sum]
     return [
-        f"typedef {c_type(t)} {_vector(t, plan.lanes)} __attribute__((vector_size({plan.lanes * t.bits // 8}), aligned({t.bits // 8}), may_alias));"
+        f"typedef {c_type(t)} {vector_name(t, plan.lanes)} "
+        f"__attribute__((vector_size({plan.lanes * t.bits // 8}), aligned({t.bits // 8}), may_alias));"
         for t in types
     ]
-
-
-def _vector(dtype: DType, lanes: int) -> str:
-    return f"twb_v{lanes}{suffix(dtype)}"
 
 
 def _strip_kinds(plan: GemmPlan) -> list[tuple[int, int]]:
@@ -132,7 +95,7 @@ def _kernel_name(spec: GemmSpec, rows: int, vectors: int, tail: int) -> str:
 # ---------------------------------------------------------------------------------------------- kernels
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> list[str]:
     acc, lanes = c_type(spec.acc), plan.lanes
-    vector, result = _vector(spec.acc, lanes), _vector(spec.sum, lanes)
+    vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
     ldb = vectors * lanes if plan.pack_b else spec.ldb
     row_step, k_step = (1, plan.lda) if spec.trans_a else (plan.lda, 1)
     name = _kernel_name(spec, rows, vectors, tail if tail != lanes else 0)
@@ -165,76 +128,17 @@ class _Cell(NamedTuple):
 
     name: str
     offset: int
-    count: int
+    width: int
 
     def load(self, vector: str, into: str, lanes: int) -> str:
-        if self.count == lanes:
+        if self.width == lanes:
             return f"{into} = *(const {vector} *)(c + {self.offset});"
-        return f"__builtin_memcpy(&{into}, c + {self.offset}, {self.count} * sizeof *c);"
+        return f"__builtin_memcpy(&{into}, c + {self.offset}, {self.width} * sizeof *c);"
 
     def store(self, vector: str, value: str, lanes: int) -> str:
-        if self.count == lanes:
+        if self.width == lanes:
             return f"*({vector} *)(c + {self.offset}) = {value};"
-        return f"__builtin_memcpy(c + {self.offset}, &{value}, {self.count} * sizeof *c);"
-
-
-# ---------------------------------------------------------------------------------------------- packing
-def _pack_b(spec: GemmSpec, plan: GemmPlan) -> list[str]:
-    """A function that packs `width` columns (of which `have` exist) of `k` rows to [k][width]; missing columns become 0."""
-    acc, name = c_type(spec.acc), f"{gemm_name(spec)}_pack"
-    source, ld = (acc, str(plan.raw_ld)) if plan.raw_ld else (c_type(spec.b), str(spec.ldb))
-    out = [f"static __attribute__((noinline)) void {name}(int64_t k, int64_t width, int64_t have, const {source} *b, {acc} *p) {{"]
-    if not spec.trans_b:
-        out += [
-            "    for (int64_t i = 0; i < k; i++) {",
-            f"        {_copy(f'b + i * {ld}', spec.b, 'p + i * width', spec.acc, 'have')}",
-            "        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;",
-            "    }",
-            "}",
-        ]
-        return out
-    return [*out, *_transpose(spec, plan, ld), "}"]
-
-
-def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
-    """Blocks of (lanes) rows x (16 bytes of k): 16-byte pieces of rows are joined to whole vectors, then transposed inside each 16 bytes."""
-    group, lanes = 128 // spec.acc.bits, plan.lanes
-    vector = _vector(spec.acc, lanes)
-    pieces = lanes // group
-    out = [
-        "    int64_t whole = 0;",
-        "#if __has_builtin(__builtin_shufflevector)",
-        f"    whole = have & -{lanes};",
-        f"    for (int64_t i = 0; i < whole; i += {lanes}) {{",
-        f"        for (int64_t q = 0; q < (k & -{group}); q += {group}) {{",
-        f"            const {c_type(spec.acc)} *s = b + i * {ld} + q;",
-    ]
-    for r in range(group):
-        parts = [f"s + {p * group + r} * {ld}" for p in range(pieces)]
-        joined = f"({vector})twb_join{pieces}({', '.join(parts)})" if pieces > 1 else f"*(const {vector} *)({parts[0]})"
-        out.append(f"            const {vector} r{r} = {joined};")
-    names = [f"r{r}" for r in range(group)]
-    for step in range(group.bit_length() - 1):
-        names, lines = _interleave(names, group, lanes, f"{vector} t{step}")
-        out += [f"            const {line}" for line in lines]
-    out += [f"            *({vector} *)(p + (q + {r}) * width + i) = {names[r]};" for r in range(group)]
-    rest = f"for (int64_t q = k & -{group}; q < k; q++) for (int64_t r = 0; r < {lanes}; r++) p[q * width + i + r] = b[(i + r) * {ld} + q];"
-    out += ["        }", f"        {rest}", "    }", "#endif"]
-    out.append(f"    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * {ld} + q];")
-    out.append("    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;")
-    return out
-
-
-def _interleave(names: list[str], group: int, lanes: int, declare: str) -> tuple[list[str], list[str]]:
-    """One of log2(group) passes: the low halves, then the high halves, of vectors r and r + group / 2 are merged value by value in each group."""
-    out, lines = [], []
-    half = group // 2
-    for a, b in zip(names[:half], names[half:], strict=True):
-        for start in (0, half):
-            picks = [base + start + x // 2 + (x % 2) * lanes for base in range(0, lanes, group) for x in range(group)]
-            lines.append(f"{declare}_{len(out)} = __builtin_shufflevector({a}, {b}, {', '.join(map(str, picks))});")
-            out.append(f"{declare.split()[1]}_{len(out)}")
-    return out, lines
+        return f"__builtin_memcpy(c + {self.offset}, &{value}, {self.width} * sizeof *c);"
 
 
 # ---------------------------------------------------------------------------------------------- driver
@@ -250,9 +154,9 @@ def _driver(spec: GemmSpec, plan: GemmPlan) -> list[str]:
         out.append("    (void)scratch;")
     if plan.pack_a:
         count, length = (spec.k, spec.m) if spec.trans_a else (spec.m, spec.k)
-        out += _convert_rows("a", spec.a, spec.lda, "pa", spec.acc, plan.lda, count, length)
+        out += convert_rows("a", spec.a, spec.lda, "pa", spec.acc, plan.lda, count, length)
     if plan.widen_c:
-        out += ["    if (!clear) {", *_convert_rows("c", spec.c, spec.ldc, "pc", spec.sum, plan.ldc, spec.m, spec.n, "        "), "    }"]
+        out += ["    if (!clear) {", *convert_rows("c", spec.c, spec.ldc, "pc", spec.sum, plan.ldc, spec.m, spec.n, "        "), "    }"]
     blocked = plan.k_block < spec.k
     if blocked:
         out.append(f"    for (int64_t k0 = 0; k0 < {spec.k}; k0 += {plan.k_block}) {{")
@@ -263,19 +167,14 @@ def _driver(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     if blocked:
         out.append("    }")
     if plan.widen_c:
-        out += _convert_rows("pc", spec.sum, plan.ldc, "c", spec.c, spec.ldc, spec.m, spec.n)
+        out += convert_rows("pc", spec.sum, plan.ldc, "c", spec.c, spec.ldc, spec.m, spec.n)
     return [*out, "}"]
-
-
-def _convert_rows(source: str, source_type: DType, ld: int, target: str, target_type: DType, ld_to: int, count: int, length: int, pad: str = "    ") -> list[str]:
-    copy = _copy(f"{source} + i * {ld}", source_type, f"{target} + i * {ld_to}", target_type, str(length))
-    return [f"{pad}for (int64_t i = 0; i < {count}; i++) {{", f"{pad}    {copy}", f"{pad}}}"]
 
 
 def _strip(spec: GemmSpec, plan: GemmPlan, run: Run, *, is_last: bool, blocked: bool) -> list[str]:
     """The strips of one width: pack, then every panel. The very last strip may end inside a vector and stands apart then."""
     partial = is_last and plan.tail != plan.lanes
-    out = []
+    out: list[str] = []
     full = run.count - partial
     if full > 0:
         first, end = run.first * plan.lanes, (run.first + full * run.size) * plan.lanes
@@ -294,12 +193,12 @@ def _panels(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, have: int, 
     width = vectors * plan.lanes
     k, k0, clear = ("kb", "k0", "first") if blocked else (str(spec.k), "0", "clear")
     b_at = f"b + {j} * {spec.ldb} + {k0}" if spec.trans_b else f"b + {k0} * {spec.ldb} + {j}"
-    out = []
+    out: list[str] = []
     if plan.raw_ld:
         out += [
             f"        const {c_type(spec.b)} *s = {b_at};",
             f"        for (int64_t q = 0; q < {have}; q++) {{",
-            f"            {_copy(f's + q * {spec.ldb}', spec.b, f'raw + q * {plan.raw_ld}', spec.acc, k)}",
+            f"            {copy_row(f's + q * {spec.ldb}', spec.b, f'raw + q * {plan.raw_ld}', spec.acc, k)}",
             "        }",
         ]
         b_at = "raw"

@@ -7,7 +7,7 @@ from ..base.dtypes import FLOAT64, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
-from ..ir.lowered import CopyElements, Declare, Fail, GemmCall, Grid, Loop, PrintLine, SetElement, Text
+from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement, Text
 from ..ir.node import walk
 from ..ir.stmt import Body, Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_family import CFamily
@@ -32,6 +32,10 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+"""
+_RELEASE = """\
+extern void *malloc(__SIZE_TYPE__); extern void free(void *);
+static void twb_release(void *p) { free(*(void **)p); }
 """
 
 
@@ -78,6 +82,8 @@ class _Emitter(CFamily):
             parts.append("extern int printf(const char *, ...); extern int fflush(void *);\n")
         if self.scratch_bytes:
             parts.append(_SCRATCH)
+        if any(isinstance(s, AllocateGlobal) for s in self.kernel.body):
+            parts.append(_RELEASE)
         parts += [gemm_text(spec) for spec in self.gemms]
         parts += [text.rstrip("\n") + "\n" for text in self.kernel.imports]
         return "".join(parts) + "\n"
@@ -108,6 +114,10 @@ class _Emitter(CFamily):
         return out
 
     def global_buffers(self) -> list[Buffer]:
+        return [*self.passed_buffers(), *(s.buffer for s in self.kernel.body if isinstance(s, AllocateGlobal))]
+
+    def passed_buffers(self) -> list[Buffer]:
+        """Those whose pointers the caller passes, in order."""
         tensors = [p.buffer for p in self.kernel.params if isinstance(p, TensorParam)]
         return [*tensors, *self.kernel.workspaces]
 
@@ -183,7 +193,7 @@ class _Emitter(CFamily):
         used = uses(self.kernel.body)
         roots = {b.root for b in used.buffers}
         names = {v.name for v in used.used}
-        for buffer in self.global_buffers():
+        for buffer in self.passed_buffers():
             if buffer in roots:
                 out.line(f"{storage(buffer.type)} *const {c_name(buffer.name)} = ({storage(buffer.type)} *)args[{slot}];")
             slot += 1
@@ -242,6 +252,8 @@ class _Emitter(CFamily):
                 out.line("continue;")
             case Return():
                 out.line("return;" if self.in_block else "return 0;")
+            case EndIteration(label):
+                out.line(f"goto {label};")
             case Evaluate(value):
                 out.line(f"{self.expr(value)};")
             case Fail(number):
@@ -250,6 +262,8 @@ class _Emitter(CFamily):
                     out.line("return;")
             case PrintLine(parts):
                 self.print_line(parts)
+            case AllocateGlobal(buffer):
+                self.allocate(buffer)
             case Grid():
                 self.grid(s)
             case _:
@@ -285,6 +299,8 @@ class _Emitter(CFamily):
             self.out.line(f"#pragma omp simd{clauses}")
         with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):
             self.body(s.body)
+            if s.label:
+                self.out.line(f"{s.label}:;")
 
     def branch(self, cond: Expr, then: Body, other: Body) -> None:
         with self.out.block(f"if ({self.expr(cond)})", "} else {" if other else "}"), self.scope():
@@ -309,6 +325,12 @@ class _Emitter(CFamily):
         operands = ", ".join(self.address(o.buffer, o.offset) for o in (s.a, s.b, s.c))
         scratch = f"scratch + {self.gemm_offset}" if gemm_scratch_bytes(spec) else "0"
         self.out.line(f"{gemm_name(spec)}({operands}, {self.expr(s.clear)}, {scratch});")
+
+    def allocate(self, buffer: Buffer) -> None:
+        name, kind = c_name(buffer.name), storage(buffer.type)
+        size = " * ".join([f"(int64_t){self.expr(d, 12)}" for d in buffer.shape] + [f"sizeof({kind})"])
+        self.out.line(f"{kind} *const {name} __attribute__((cleanup(twb_release))) = malloc({size});")
+        self.out.line(f"if (!{name}) return -1;")
 
     def print_line(self, parts: tuple[Text | Expr, ...]) -> None:
         self.prints = True

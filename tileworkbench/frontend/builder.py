@@ -63,7 +63,7 @@ class Builder:
         self.workspaces: list[Buffer] = []
         self.imports: list[str] = []
         self.attrs: list[tuple[str, str]] = []
-        self.hint = ""  # the name that the statement being traced assigns to, until something takes it
+        self.hint = ""  # the name that the assignment being traced gives
         self.new_cells: dict[int, Any] = {}  # alloc_var handles that no name has been bound to yet
         self.fault: TileError | None = None  # found where nothing could be raised
         self._names: dict[str, int] = {}
@@ -102,9 +102,8 @@ class Builder:
                 return name
 
     def take_hint(self, default: str = "") -> str:
-        """The name that the current assignment gives, once; then `default`."""
-        hint, self.hint = self.hint, ""
-        return hint or default
+        """The name that the assignment being traced gives, or `default`."""
+        return self.hint or default
 
     # ------------------------------------------------------------------ buffers
     def alloc(self, hint: str, shape: Sequence[Expr | int], dtype: DType, scope: str, **fields: Any) -> Buffer:
@@ -183,7 +182,8 @@ class Builder:
 
     def constant(self, name: str) -> Any:
         """What `T.const(name)` gives."""
-        raise TileRuntimeError("T.const belongs to eager kernels", span=here(), hint=f'in a T.prim_func write {name} = T.dynamic("{name}"), outside it')
+        hint = f'in a T.prim_func write {name} = T.dynamic("{name}"), outside it'
+        raise TileRuntimeError("T.const belongs to eager kernels", span=here(), hint=hint)
 
     def before_launch(self) -> None:
         """Called when `T.Kernel` is met."""
@@ -207,9 +207,8 @@ class Builder:
         """The whole kernel."""
         if self.fault is not None:
             raise self.fault
-        return Kernel(
-            self.name, tuple(self.params), tuple(self.dims), tuple(self.workspaces), tuple(self.scopes[0].body), tuple(self.imports), tuple(self.attrs)
-        )
+        body = tuple(self.scopes[0].body)
+        return Kernel(self.name, tuple(self.params), tuple(self.dims), tuple(self.workspaces), body, tuple(self.imports), tuple(self.attrs))
 
 
 class _Active(threading.local):

@@ -16,6 +16,7 @@ from ..base.errors import TileSyntaxError
 from .positions import register
 from .rewriter import HIDDEN, rewrite_function
 from .source import FUTURE, Source, source_of
+from .syntax import function_def
 
 _HIDDEN = CellType()  # filled with the module `control`, which imports this one
 
@@ -82,8 +83,7 @@ def _compile(source: Source, function: FunctionType, is_helper: bool) -> Compile
     new.args.defaults, new.args.kw_defaults = [], [None] * len(new.args.kwonlyargs)
     new.name = f"{HIDDEN}_function"  # its own name, inside it, is that of the decorated object
     outer_args = [ast.copy_location(ast.arg(name), tree) for name in dict.fromkeys((HIDDEN, *code.co_freevars, *captured))]
-    outer = ast.FunctionDef(f"{HIDDEN}_outer", ast.arguments([], outer_args, None, [], [], None, []), [new], [], None, None)
-    ast.copy_location(outer, tree)
+    outer = function_def(f"{HIDDEN}_outer", ast.arguments([], outer_args, None, [], [], None, []), [new], tree)
     whole = compile(ast.Module([outer], []), source.file, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
     middle = next(c for c in whole.co_consts if isinstance(c, CodeType))
     inner = next(c for c in middle.co_consts if isinstance(c, CodeType)).replace(co_name=tree.name, co_qualname=code.co_qualname)

@@ -16,6 +16,7 @@ from .names import (
     augmented,
     context,
     escaping,
+    kept,
     named,
     peek,
     rebind,
@@ -27,9 +28,9 @@ from .names import (
 from .operators import both, builtin, chain, choose, either, negate
 
 __all__ = [
-    "annotate", "argument", "assign", "augment_attribute", "augment_item", "augmented", "both", "branch", "builtin", "call", "chain", "check", "choose",
-    "context", "each", "either", "escaping", "loop", "named", "negate", "peek", "raising", "rebind", "result", "set_attribute", "set_item", "typed",
-    "while_loop",
+    "annotate", "argument", "assign", "augment_attribute", "augment_item", "augmented", "both", "branch", "builtin", "call", "chain",
+    "check", "choose", "context", "each", "either", "escaping", "kept", "loop", "named", "negate", "peek", "raising", "rebind", "result",
+    "set_attribute", "set_item", "typed", "while_loop",
 ]  # fmt: skip
 
 set_hidden(sys.modules[__name__])

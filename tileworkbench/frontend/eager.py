@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
@@ -61,13 +62,15 @@ def lazy_result(function: FunctionType, *args: Any, **kwargs: Any) -> PrimFunc |
     Raises: TileTypeError if it is neither; whatever the function itself raises.
     """
     try:
-        made = function(*args, **kwargs)
+        with author_errors(function.__name__):
+            made = function(*args, **kwargs)
     except JITNoBuilderError:
         return None
     if isinstance(made, PrimFunc):
         return made
     raise TileTypeError(
-        f"`{function.__name__}` returned {type(made).__name__}, which is no kernel", hint="return a @T.prim_func, or open T.Kernel in the function itself"
+        f"`{function.__name__}` returned {type(made).__name__}, which is no kernel",
+        hint="return a @T.prim_func, or open T.Kernel in the function itself",
     )
 
 
@@ -101,10 +104,8 @@ def template(function: FunctionType, constants: Mapping[str, Any]) -> EagerTempl
     with author_errors(function.__name__):
         builder.declare_signature()
         if builder.missing:
-            try:
+            with suppress(_Enough):
                 run(builder, kernel_function(function), {**builder.arguments(), **fixed})
-            except _Enough:
-                pass
         builder.require_all()
         return EagerTemplate(function, signature, fixed, builder.annotations, builder.sources())
 

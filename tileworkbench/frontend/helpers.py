@@ -28,7 +28,7 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
     elif type(function) is MethodType and type(function.__func__) is FunctionType:
         if is_plain_author_code(function.__func__.__code__) and _any_kernel(args, kwargs):
             return _rewritten(function.__func__)(function.__self__, *args, **kwargs)
-    elif type(function) is BuiltinMethodType:  # kept.append(A[i]) keeps the value of now
+    elif type(function) is BuiltinMethodType and isinstance(function.__self__, list | dict | set):  # kept.append(A[i]) keeps the value of now
         args = tuple(settle(a) if isinstance(a, Value) and not isinstance(a, VarCell) else a for a in args)
     return function(*args, **kwargs)
 

@@ -32,10 +32,15 @@ class KernelLoop:
     kind = "serial"
     word = "T.serial"
     names: tuple[str, ...] = ()
+    span: Span | None = None  # of the iterable; in a function that was not rewritten, found when iteration starts
 
     def __iter__(self) -> Iterator[Any]:
-        builder, span = current(self.word), here()
+        builder = current(self.word)
         self.check(builder)
+        return self.trace(builder, self.span or here())
+
+    def trace(self, builder: Builder, span: Span | None) -> Iterator[Any]:
+        """Open the body, give the variables once, and emit the loop."""
         variables = self.variables(builder)
         scope = builder.open(self.kind, span)
         try:
@@ -98,13 +103,15 @@ class PipelinedLoop(KernelLoop):
         self.start, self.stop = (const(0), index_expr(start)) if stop is None else (index_expr(start), index_expr(stop))
         stages = arith.const_int(index_expr(num_stages or 0))
         if stages is None or stages < 0:
-            raise TileValueError("num_stages of T.Pipelined must be a constant of 0 or more", hint="num_stages is the number of buffers: 0, 1, 2, ...")
+            raise TileValueError("num_stages of T.Pipelined must be a constant of 0 or more", hint="it is the number of buffers: 0, 1, 2, ...")
         self.num_stages = stages
         self.order, self.stage = tuple(int(o) for o in order or ()), tuple(int(s) for s in stage or ())
 
     def check(self, builder: Builder) -> None:
         if builder.in_parallel:
-            raise TileValueError("T.Pipelined cannot stand inside T.Parallel", span=here(), hint="put the T.Parallel loop inside the T.Pipelined one")
+            raise TileValueError(
+                "T.Pipelined cannot stand inside T.Parallel", span=self.span or here(), hint="put the T.Parallel loop inside the T.Pipelined one"
+            )
 
     def variables(self, builder: Builder) -> tuple[Var, ...]:
         return self.fresh(builder, 1)
@@ -174,8 +181,7 @@ class PersistentLoop(KernelLoop):
         self.domain = tuple(Value(index_expr(d)) for d in (domain if isinstance(domain, tuple | list) else (domain,)))
         self.wave, self.index, self.group = Value(index_expr(wave_size)), Value(index_expr(index)), group_size
 
-    def __iter__(self) -> Iterator[Any]:
-        builder, span = current(self.word), here()
+    def trace(self, builder: Builder, span: Span | None) -> Iterator[Any]:
         names = self.names if len(self.names) == len(self.domain) else ("m", "n", "k", "l")[: len(self.domain)]
         total = self.domain[0]
         for extent in self.domain[1:]:
@@ -237,7 +243,7 @@ def loop(iterable: Any, names: tuple[str, ...] = ()) -> KernelLoop | PythonLoop:
             return PythonLoop(iterable)
         iterable = SerialLoop("range", "serial", iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, KernelLoop):
-        iterable.names = names
+        iterable.names, iterable.span = names, here()
         return iterable
     return PythonLoop(iterable)
 

@@ -28,7 +28,7 @@ class Macro:
         functools.update_wrapper(self, function)
         self.function = function
         self._compiled: FunctionType | None = None
-        self._references = [n for n, a in function.__annotations__.items() if isinstance(a, RefWord) or (isinstance(a, str) and a.split(".")[-1] == "Ref")]
+        self._references = [name for name, annotation in function.__annotations__.items() if _is_reference(annotation)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         builder = current(f"the macro `{self.__name__}`")  # type: ignore[attr-defined]  # update_wrapper sets it
@@ -51,6 +51,11 @@ class Macro:
             if name in bound.arguments:
                 bound.arguments[name] = _reference(name, bound.arguments[name])
         return bound.args, bound.kwargs
+
+
+def _is_reference(annotation: Any) -> bool:
+    """True for `T.Ref`, also as the string that `from __future__ import annotations` makes of it."""
+    return isinstance(annotation, RefWord) or (isinstance(annotation, str) and annotation.split(".")[-1] == "Ref")
 
 
 def _reference(name: str, value: Any) -> Any:

@@ -31,6 +31,12 @@ def named(name: str) -> str:
     return name
 
 
+def kept(name: str, value: Any) -> Any:
+    """One element of `a, b = x, y`, evaluated under its name; the assignment follows."""
+    current().hint = ""
+    return value
+
+
 def assign(name: str, value: Any, old: Any = None) -> Any:
     """`name = value`: what the name holds from now on; `old` is what it held."""
     builder = current()
@@ -140,7 +146,7 @@ def set_item(target: Any, index: Any, value: Any) -> None:
 def augment_item(target: Any, index: Any, op: str, value: Any) -> None:
     """`target[index] op= value`, with target and index evaluated once."""
     if isinstance(target, Tile | VarCell):
-        place = target[index]
+        place = target[index]  # type: ignore[index]  # tiles and variables both have __getitem__
         assign_item(place, getattr(operator, op)(place, value))
     else:
         target[index] = settle(augmented(op, target[index], value), "item")
@@ -157,8 +163,9 @@ def set_attribute(target: Any, name: str, value: Any, *handles: Handle) -> None:
         old.store(value)
     elif any(h.is_kernel for h in handles):
         raise TileRuntimeError(
-            f"`.{name}` is assigned inside a loop or branch of the kernel", span=here(), hint=f"make it a variable first: `.{name} = T.alloc_var(dtype)`"
-        )
+            f"`.{name}` is assigned inside a loop or branch of the kernel", span=here(),
+            hint=f"make it a variable first: `.{name} = T.alloc_var(dtype)`",
+        )  # fmt: skip
     else:
         setattr(target, name, settle(value, name))
 

@@ -153,7 +153,13 @@ def _round(value: Any, *digits: Any) -> Any:
 
 
 _BUILTINS: dict[Any, Any] = {
-    builtins.min: _extreme("min", min), builtins.max: _extreme("max", max), builtins.int: _number(INT32, int), builtins.float: _number(FLOAT32, float),
-    builtins.bool: _number(BOOL, bool), builtins.range: kernel_range, builtins.any: _fold("or", any), builtins.all: _fold("and", all),
+    builtins.min: _extreme("min", min),
+    builtins.max: _extreme("max", max),
+    builtins.int: _number(INT32, int),
+    builtins.float: _number(FLOAT32, float),
+    builtins.bool: _number(BOOL, bool),
+    builtins.range: kernel_range,
+    builtins.any: _fold("or", any),
+    builtins.all: _fold("and", all),
     builtins.round: _round,
-}  # fmt: skip
+}

@@ -81,6 +81,12 @@ def span_of_traceback(trace: TracebackType | None) -> Span | None:
     return _link(_user_frames(reversed(frames)))
 
 
+def is_kernel_code(code: CodeType) -> bool:
+    """True for rewritten code and what is nested in it."""
+    known = _codes.get(id(code))
+    return known is not None and known.is_kernel
+
+
 def is_plain_author_code(code: CodeType) -> bool:
     """True for the author's own functions that have not been rewritten."""
     known = _codes.get(id(code)) or _known(code)

@@ -13,7 +13,7 @@ from ..language import structure
 from ..language._dispatch import impl
 from .builder import Builder, active
 from .compiled import compiled, kernel_function
-from .source import Source, source_of
+from .source import Source
 from .trace import Traced, author_errors, declare, finish, run
 
 
@@ -84,7 +84,8 @@ def _declare_all(builder: Builder, function: FunctionType, source: Source, scope
     if code.co_flags & 0x0C:
         raise TileSyntaxError(f"the kernel `{builder.name}` has * parameters", span=source.span(source.tree), hint="name each parameter")
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    defaults = dict(zip(reversed(code.co_varnames[: code.co_argcount]), reversed(function.__defaults__ or ()), strict=False)) | (function.__kwdefaults__ or {})
+    positional = code.co_varnames[: code.co_argcount]
+    defaults = dict(zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False)) | (function.__kwdefaults__ or {})
     arguments, errors = {}, []
     for name in names:
         try:
@@ -103,7 +104,7 @@ def resolve(annotation: Any, function: FunctionType, scope: Mapping[str, Any]) -
     if not isinstance(annotation, str) or isinstance(annotation, DType):
         return annotation
     cells = {n: c.cell_contents for n, c in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True) if _is_filled(c)}
-    return eval(annotation, function.__globals__, {**scope, **cells})  # noqa: S307  # the author's own annotation
+    return eval(annotation, function.__globals__, {**scope, **cells})  # the author's own annotation
 
 
 def _is_filled(cell: Any) -> bool:

@@ -4,7 +4,7 @@ An operand of a tile operation is a whole buffer, a slice, or an element that se
 two regions whose dims of extent other than 1 agree, as `Copy` and tile atomics need:
 
 - a whole buffer has its shape, a slice its extents, an element no extent;
-- a side without extents takes the other's, aligned to the right, with 1 in the dims before;
+- a side without extents takes the other's, aligned to the right, with 1 in the dims before (two elements: one element);
 - otherwise the dims other than 1 pair up in order; one that is only known at run time takes the constant of the other side, and of two
   that are only known at run time the on-chip side (else the source) decides;
 - constants that differ are an error: the language has no broadcasting, and no silent cut.
@@ -49,13 +49,8 @@ def shape_text(dims: Sequence[Expr]) -> str:
 def pair(word: str, src: Side, dst: Side) -> tuple[Region, Region]:
     """The regions of `word` from `src` to `dst`.
 
-    Raises: TileValueError if the extents do not fit or cannot be known, TileBoundsError if a box leaves an on-chip buffer.
+    Raises: TileValueError if the extents do not fit, TileBoundsError if a box leaves an on-chip buffer.
     """
-    if src.is_corner and dst.is_corner:
-        raise TileValueError(
-            f"{word} cannot tell how much to move from {src.describe()} to {dst.describe()}",
-            hint="give one side an extent: a whole buffer or a slice such as A[i : i + 64]",
-        )
     if src.is_corner:
         one = _grow(word, src, dst.region)
         two = dst.region

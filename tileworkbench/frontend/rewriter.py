@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from ..base.errors import TileSyntaxError
 from .scopes import MAYBE, NEVER, Escape, Scopes, find_scopes
 from .source import Source
+from .syntax import function_def
 
 HIDDEN = "__twb"
 BUILTINS = ("min", "max", "abs", "int", "float", "bool", "range", "sum", "any", "all", "round", "pow", "len")
@@ -83,7 +84,7 @@ class _Rewriter(ast.NodeTransformer):
         defaults = [self.visit(d) for d in args.defaults], [self.visit(d) if d else None for d in args.kw_defaults]
         new = ast.arguments(bare[0], bare[1], stars[0], bare[2], defaults[1], stars[1], defaults[0])
         self.scopes, self.handles, self.inside = outer
-        return ast.copy_location(ast.FunctionDef(node.name, new, body, [], None, None), node)
+        return function_def(node.name, new, body, node)
 
     def body(self, statements: Sequence[ast.stmt]) -> list[Any]:
         out: list[ast.stmt] = []
@@ -201,12 +202,21 @@ class _Rewriter(ast.NodeTransformer):
                 for element, temp in zip(target.elts, temps, strict=True):
                     inner: ast.expr = _name(element, temp, ast.Store())
                     names.append(_at(ast.Starred(inner, ast.Store()), element) if isinstance(element, ast.Starred) else inner)
-                out: list[ast.stmt] = [_at(ast.Assign([_at(ast.Tuple(names, ast.Store()), target)], value), node)]
+                out: list[ast.stmt] = [_at(ast.Assign([_at(ast.Tuple(names, ast.Store()), target)], self.elements(target, value)), node)]
                 for element, temp in zip(target.elts, temps, strict=True):
                     plain = element.value if isinstance(element, ast.Starred) else element
                     out += self.store(plain, _name(element, temp), node)
                 return out
         raise TileSyntaxError("this cannot be assigned to in a kernel", span=self.source.span(target), hint="assign to a name or a buffer element")
+
+    def elements(self, target: ast.Tuple | ast.List, value: ast.expr) -> ast.expr:
+        """The value of `a, b = x, y` with each element evaluated under the name of its target."""
+        if not isinstance(value, ast.Tuple) or len(value.elts) != len(target.elts):
+            return value
+        for i, (place, element) in enumerate(zip(target.elts, value.elts, strict=True)):
+            if isinstance(place, ast.Name) and not isinstance(element, ast.Starred | ast.Name | ast.Constant):
+                value.elts[i] = self.call("kept", element, self.call("named", element, _text(element, place.id)), element)
+        return value
 
     def bound(self, target: ast.Name, value: ast.expr, node: ast.AST) -> ast.expr:
         """`__twb.assign(name, value, old)`, or `rebind` where the value is read outside an enclosing loop or branch."""
@@ -303,7 +313,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
             node.func = self.call("builtin", node.func, node.func)
         elif not (isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and self.is_language(node.func.value.id)):
-            return _at(ast.Call(_at(ast.Attribute(_name(node.func, HIDDEN), "call", ast.Load()), node.func), [node.func, *node.args], node.keywords), node)
+            call = _at(ast.Attribute(_name(node.func, HIDDEN), "call", ast.Load()), node.func)
+            return _at(ast.Call(call, [node.func, *node.args], node.keywords), node)
         return node
 
     # ------------------------------------------------------------------ making nodes

@@ -38,7 +38,8 @@ def _host(body: Body) -> Iterator[TileError]:
             case Let() | Assert() | Evaluate() | Print():
                 yield from _reads(tuple(children(stmt)), stmt)
             case _:
-                yield TileRuntimeError("this statement works on a block and stands outside a launch", span=stmt.span, hint="put it in `with T.Kernel(...)`")
+                hint = "put it in `with T.Kernel(...)`"
+                yield TileRuntimeError("this statement works on a block and stands outside a launch", span=stmt.span, hint=hint)
 
 
 def _reads(exprs: tuple[Node, ...], stmt: Node) -> Iterator[TileError]:

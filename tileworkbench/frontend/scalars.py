@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..base.dtypes import BOOL, FLOAT64, INT32, INT64, DType
-from ..base.errors import TileTypeError
+from ..base.errors import TileTypeError, TileValueError
 from ..ir.expr import Buffer, Const, Expr, Load, Var, const
 from ..ir.printer import print_expr
 from ..ir.stmt import Store
@@ -99,6 +99,24 @@ class Value:
 
     def __invert__(self) -> Value:
         return Value(arith.unary("bitnot", self.expr))
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __round__(self, digits: int = 0) -> Value:
+        """Python's `round`: halves to even."""
+        if digits:
+            raise TileTypeError("a kernel value rounds to integers only", hint="scale it first: T.round(x * 100) / 100")
+        return Value(arith.unary("nearbyint", self.expr))
+
+    def __floor__(self) -> Value:
+        return Value(arith.unary("floor", self.expr))
+
+    def __ceil__(self) -> Value:
+        return Value(arith.unary("ceil", self.expr))
+
+    def __trunc__(self) -> Value:
+        return Value(arith.unary("trunc", self.expr))
 
     # comparisons
     __lt__ = _operator("lt")
@@ -193,7 +211,7 @@ def as_expr(x: Any, dtype: DType | None = None, beside: DType | None = None) -> 
     if isinstance(x, Value):
         return x.expr if dtype is None else arith.cast(x.expr, dtype)
     if is_number(x):
-        return arith.literal(x, beside) if dtype is None else arith.cast(literal_of(x), dtype)
+        return arith.literal(x, beside) if dtype is None else arith.cast(_fitting(literal_of(x), dtype), dtype)
     if isinstance(x, np.ndarray) and x.ndim == 0:
         return as_expr(x.item(), dtype, beside)
     if isinstance(x, Tile):
@@ -203,6 +221,15 @@ def as_expr(x: Any, dtype: DType | None = None, beside: DType | None = None) -> 
     raise TileTypeError(
         f"expected a number or a kernel value, got {type(x).__name__} {x!r}"[:200], hint="a kernel computes with scalars; index a buffer to get one"
     )
+
+
+def _fitting(number: Const, dtype: DType) -> Const:
+    """`number`, if an integer dtype has bits for it, read as signed or as unsigned: -1 and 255 go into int8 and uint8, 256 into neither."""
+    if dtype.is_int and not number.type.is_float and not -(1 << (dtype.bits - 1)) <= number.value < 1 << dtype.bits:
+        raise TileValueError(
+            f"{number.value} does not fit in {dtype}", hint=f"{dtype} holds {dtype.min} to {dtype.max}; use a wider dtype, or T.cast to wrap around"
+        )
+    return number
 
 
 def literal_of(x: Any) -> Const:

@@ -5,18 +5,19 @@ what is written there (IPython and exec'ed sources are registered with it), and 
 that a stale source is never used in silence.
 """
 from __future__ import annotations
-
 import __future__
+
 import ast
 import linecache
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
 from ..base.errors import TileSyntaxError
 from ..base.span import Span
-from .positions import label_of
+from .positions import is_kernel_code, label_of
 from .syntax import walk
 
 FUTURE = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
@@ -37,7 +38,7 @@ class Source:
 
     def take_tree(self) -> ast.FunctionDef:
         """A tree of its own for the rewriter."""
-        if self.spare:
+        with suppress(IndexError):
             return self.spare.pop()
         again = _definition(self.text, self.text[:1] in " \t", self.code) or _definition(self.text, False, self.code, first=1)
         assert again is not None
@@ -83,7 +84,7 @@ def source_of(function: FunctionType) -> Source:
         tree = _definition(block, is_indented, code)
         is_whole = tree is not None
         tree = tree or _definition("".join(lines), False, code, first=1)  # a string in it reaches further left than the def
-        if tree is None or not _agrees(tree, code):
+        if tree is None or not _agrees(tree, code, lines):
             raise TileSyntaxError(
                 f"the source of `{code.co_name}` has changed since it was run", span=_at(code), hint="import the file again, or re-run the cell"
             )
@@ -117,7 +118,10 @@ def _block(lines: list[str], first: int) -> tuple[str, bool]:
     end, in_def = first, False
     for number in range(first - 1, len(lines)):
         text = lines[number].strip()
-        if not text or text[0] in ")]}#":
+        if not text or text[0] == "#":
+            continue
+        if text[0] in ")]}":  # the end of a bracket may reach further left than the def
+            end = number + 1
             continue
         depth = _indent(lines[number])
         if in_def and depth <= indent:
@@ -131,14 +135,14 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _agrees(tree: ast.FunctionDef, code: CodeType) -> bool:
+def _agrees(tree: ast.FunctionDef, code: CodeType, lines: list[str]) -> bool:
     """True if `tree` can be what `code` was compiled from: same parameters, and every name of the code occurs in the text."""
     args = tree.args
     names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     if tuple(names) != code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         return False
-    if not code.co_filename.startswith("<") and _changed_while_running(code.co_filename):
-        return _same_code(tree, code)
+    if not is_kernel_code(code) and not code.co_filename.startswith("<") and _changed_while_running(code.co_filename):
+        return _same_code("".join(lines), code)
     return True
 
 
@@ -149,23 +153,25 @@ def _changed_while_running(file: str) -> bool:
         return False
 
 
-def _same_code(tree: ast.FunctionDef, code: CodeType) -> bool:
-    """Compile the text and compare. Code that a tool rewrote (pytest's assertions) is only compared by its names."""
+def _same_code(text: str, code: CodeType) -> bool:
+    """Compile the whole text and compare. Code that a tool rewrote (pytest's assertions) is only compared by its parameters."""
     if any(name.startswith("@py") for name in (*code.co_varnames, *code.co_names)):
         return True
-    bare = ast.FunctionDef(tree.name, tree.args, tree.body, [], None, None, lineno=tree.lineno, col_offset=tree.col_offset)
-    params = [ast.arg(name) for name in code.co_freevars]
-    outer = ast.FunctionDef("outer", ast.arguments([], params, None, [], [], None, []), [bare], [], None, None)
-    module = ast.fix_missing_locations(ast.Module([outer], []))
-    compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
-    inner = next(c for o in compiled.co_consts if isinstance(o, CodeType) for c in o.co_consts if isinstance(c, CodeType) and c.co_name == tree.name)
-    plain = [c for c in code.co_consts if not isinstance(c, CodeType)]
-    return inner.co_code == code.co_code and [c for c in inner.co_consts if not isinstance(c, CodeType)] == plain
+    stack = [compile(text, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)]
+    while stack:
+        found = stack.pop()
+        nested = [c for c in found.co_consts if isinstance(c, CodeType)]
+        if (found.co_name, found.co_firstlineno) == (code.co_name, code.co_firstlineno):
+            plain = [c for c in code.co_consts if not isinstance(c, CodeType)]
+            return found.co_code == code.co_code and [c for c in found.co_consts if not isinstance(c, CodeType)] == plain
+        stack += nested
+    return False
 
 
 def _at(code: CodeType) -> Span:
     text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip("\n")
-    return Span(code.co_filename, code.co_firstlineno, _indent(text), code.co_firstlineno, len(text), label=label_of(code.co_filename), text=text or None)
+    file, line = code.co_filename, code.co_firstlineno
+    return Span(file, line, _indent(text), line, len(text), label=label_of(file), text=text or None)
 
 
 def _chars(text: str, column: int) -> int:

@@ -11,7 +11,7 @@ from ..language._dispatch import impl
 from ..language.types import TensorType, as_dtype, as_shape
 from . import arith
 from .builder import Builder, LaunchState, Scope, current
-from .loops import GridLoop, KernelLoop, ParallelLoop, PersistentLoop, PipelinedLoop, SerialLoop, index_expr
+from .loops import GridLoop, ParallelLoop, PersistentLoop, PipelinedLoop, SerialLoop, index_expr
 from .positions import here
 from .trace import declare_tensor
 from .values import BufferValue, Value, VarCell, as_expr
@@ -59,7 +59,7 @@ def _kernel(*blocks: Any, threads: Any = None, prelude: Any = None) -> Any:
     if builder.launch is not None:
         raise TileRuntimeError("T.Kernel inside T.Kernel", hint="end the first launch before the second; launches of one kernel run in order")
     if not 1 <= len(blocks) <= 3:
-        raise TileValueError(f"T.Kernel takes 1 to 3 grid extents, got {len(blocks)}", hint="fold further dims into one and split the index with // and %")
+        raise TileValueError(f"T.Kernel takes 1 to 3 grid extents, got {len(blocks)}", hint="fold dims into one; split the index with // and %")
     grid = tuple(index_expr(b) for b in blocks)
     for extent in grid:
         size = arith.const_int(extent)
@@ -139,27 +139,16 @@ def _persistent(domain: Any, wave_size: Any, index: Any, group_size: int = 8) ->
     return PersistentLoop(domain, wave_size, index, group_size)
 
 
-class ThreadLoop(KernelLoop):
-    """`T.thread_binding`: the threads of the launch, written as a loop."""
-
-    word = "T.thread_binding"
-
-    def __init__(self, dim: int, extent: Expr) -> None:
-        self.dim, self.extent = dim, extent
-
-    def __iter__(self) -> Any:
-        launch = current(self.word).require_launch(self.word)
-        if self.dim >= len(launch.threads) or arith.const_int(self.extent) != launch.threads[self.dim]:
-            raise TileValueError("the extent of T.thread_binding must be that of the launch's threads", hint=f"threads={launch.threads}")
-        yield Value(launch.thread_index(self.dim))
-
-
 @impl(words.thread_binding)
 def _thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", annotations: Any = None) -> Any:
-    current("T.thread_binding")
+    """A value that, like every launch index, can also be looped over once."""
+    launch = current("T.thread_binding").require_launch("T.thread_binding")
     if thread not in ("threadIdx.x", "threadIdx.y", "threadIdx.z"):
-        raise TileValueError(f"T.thread_binding cannot bind {thread}", hint='"threadIdx.x", "threadIdx.y" or "threadIdx.z"; blocks come from T.Kernel')
-    return ThreadLoop("xyz".index(thread[-1]), index_expr(start if stop is None else stop - start))
+        raise TileValueError(f"T.thread_binding cannot bind {thread}", hint='"threadIdx.x", ".y" or ".z"; block indices come from T.Kernel')
+    dim, extent = "xyz".index(thread[-1]), index_expr(start if stop is None else stop - start)
+    if dim >= len(launch.threads) or arith.const_int(extent) != launch.threads[dim]:
+        raise TileValueError("the extent of T.thread_binding must be that of the launch's threads", hint=f"threads={launch.threads}")
+    return Value(launch.thread_index(dim))
 
 
 # ---------------------------------------------------------------------------------------------- dims and parameters
@@ -179,11 +168,13 @@ def _empty(*shape: Any, dtype: Any = "float32") -> Any:
     builder = current("T.empty")
     if builder.launch is not None:
         raise TileRuntimeError("T.empty inside T.Kernel", hint="declare outputs before the launch; inside, use T.alloc_shared or T.alloc_fragment")
+    dims: Any = shape
     if len(shape) == 2 and isinstance(shape[0], tuple | list):
-        shape, dtype = (tuple(shape[0]),), shape[1]
+        dims, dtype = shape
     elif len(shape) > 1 and isinstance(shape[-1], str):
-        shape, dtype = shape[:-1], shape[-1]
-    dims = shape[0] if len(shape) == 1 else shape
+        dims, dtype = shape[:-1], shape[-1]
+    if len(dims) == 1 and isinstance(dims[0], tuple | list):
+        dims = dims[0]
     return declare_tensor(builder, builder.take_hint("out"), TensorType(as_shape(dims), as_dtype(dtype)), here(), is_output=True)
 
 

@@ -42,7 +42,7 @@ def run(builder: Builder, function: FunctionType, arguments: Mapping[str, Any]) 
 stop_at(run.__code__)
 
 
-class author_errors:  # noqa: N801  # used like a function
+class author_errors:  # used like a function
     """`with author_errors(name):` gives errors the author's position and drops our frames from the end of their traceback."""
 
     def __init__(self, name: str) -> None:
@@ -133,9 +133,8 @@ def finish(builder: Builder, returned: Any, order: tuple[str, ...], span: Span |
     places = tuple(_output_place(builder, value, span) for value in _returned(returned))
     forgotten = [_name(p) for i, p in enumerate(builder.params) if _is_output(p) and i not in places]
     if forgotten:
-        raise TileValueError(
-            f"not all tensors allocated with T.empty are returned: {', '.join(forgotten)}", span=span, hint=f"end with `return {', '.join(forgotten)}`"
-        )
+        names = ", ".join(forgotten)
+        raise TileValueError(f"not all tensors allocated with T.empty are returned: {names}", span=span, hint=f"end with `return {names}`")
     kernel = builder.finish()
     check_visible(kernel)
     check_rules(kernel)

@@ -71,6 +71,11 @@ class BufferValue(Tile):
         return self.buffer.rank
 
     @property
+    def data(self) -> BufferValue:
+        """The storage, for `T.Tensor(shape, dtype, buf.data)`: the same elements under another shape."""
+        return self
+
+    @property
     def strides(self) -> tuple[Any, ...]:
         """Elements between neighbours of each dim."""
         if self.buffer.strides is not None:
@@ -245,7 +250,10 @@ def as_side(x: Any, word: str) -> Side:
             return Side(Region(x.buffer, x.indices, tuple(const(1) for _ in x.indices)), is_corner=True)
         case Buffer():
             return Side(whole(x))
-    raise TileTypeError(f"{word} needs a buffer, a slice or an element of one, got {type(x).__name__} {x!r}"[:200])
+    raise TileTypeError(
+        f"{word} needs a buffer, a slice or an element of one, got {type(x).__name__} {x!r}"[:200],
+        hint="a tile comes from a tensor parameter or from T.alloc_shared, T.alloc_fragment, ...",
+    )
 
 
 def as_region(x: Any, word: str = "this operation") -> Region:

@@ -101,6 +101,5 @@ class _Checker:
                 f"`{name}` is used outside the block that defines it", span=span,
                 hint="it exists only inside that loop, branch or launch; keep it in a T.alloc_var or a buffer",
             )  # fmt: skip
-        raise TileNameError(
-            f"the dim `{name}` belongs to no tensor of this kernel", span=span, hint="a T.dynamic dim must appear in the shape of some tensor parameter"
-        )
+        hint = "a T.dynamic dim must appear in the shape of some tensor parameter"
+        raise TileNameError(f"the dim `{name}` belongs to no tensor of this kernel", span=span, hint=hint)

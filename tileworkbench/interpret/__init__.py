@@ -1,4 +1,5 @@
 """Reference semantics: runs tile IR on NumPy, block by block, and can trace every tile operation."""
+
 from .launch import Program, run
 from .trace import Compulsory, Operand, TileStep, Trace, TraceOptions, Traffic
 

@@ -1,4 +1,5 @@
 """Guarded access to the elements of a buffer from all lanes of a space at once."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ def inside(index: Index, shape: tuple[int, ...]) -> tuple[Mask, list[Any]]:
     moved: list[Any] = []
     for at, extent in zip(index, shape, strict=True):
         if not isinstance(at, np.ndarray):
+            at = int(at)
             if not 0 <= at < extent:
                 return False, []
         elif at.min() < 0 or at.max() >= extent:
@@ -27,7 +29,7 @@ def inside(index: Index, shape: tuple[int, ...]) -> tuple[Mask, list[Any]]:
             if valid is False:
                 return False, []
             at = np.where(fits, at, 0)
-        moved.append(at)
+        moved.append(at.astype(np.int64, copy=False) if isinstance(at, np.ndarray) else at)
     return valid, moved
 
 

@@ -8,6 +8,7 @@ A value of a tile IR dtype is held as
 
 So `binary("add", FLOAT16)` is a function that adds in float32 and rounds once to float16. Callers silence NumPy's floating-point warnings.
 """
+
 from __future__ import annotations
 
 import math
@@ -60,6 +61,13 @@ def scalar(value: int | float | bool, dtype: DType) -> Value:
     if dtype == INDEX:
         return int(value)
     return bool(value) if dtype.is_bool else compute_dtype(dtype).type(value)
+
+
+def counter(values: Any, dtype: DType) -> Value:
+    """A loop variable or thread index, one or an array of them, as values of its dtype."""
+    if dtype == INDEX:
+        return values
+    return compute_dtype(dtype).type(values)
 
 
 def plain(value: Value, dtype: DType) -> Value:

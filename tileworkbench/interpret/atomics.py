@@ -1,4 +1,5 @@
 """Atomic updates. Lanes that meet at one address act one after the other, in the order of the lanes."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -139,5 +140,3 @@ def _add_in_order(storage: Storage, index: list[Array], value: Array, order: Arr
     old[order] = start + (sums - value[order] - base)
     np.add.at(storage.array, tuple(index), value.astype(storage.array.dtype))
     return old
-
-

@@ -1,4 +1,5 @@
 """Exchange between the threads of a block: shuffles, votes, sums over a warp or the block."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

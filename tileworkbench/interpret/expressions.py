@@ -4,6 +4,7 @@ Compiling once and running often keeps the cost of a node near that of one Pytho
 the variables that run along the axes of the space, and those that may differ between lanes. With it, an access such as `C[y * 64 + i, j]` in a
 parallel loop becomes a slice instead of a gather.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

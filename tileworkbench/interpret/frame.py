@@ -4,6 +4,7 @@ A *space* is the shape of the lanes that a statement runs for: () for the block 
 indices, and the extents of a `ParallelFor` in front of that inside one. A value is either one for all lanes or an array that broadcasts
 to the space. A *mask* is True (every lane), False (none) or such an array of bool.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Running a kernel: arguments in, host-level control flow, launches block by block."""
+
 from __future__ import annotations
 
 import threading
@@ -7,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import INDEX
 from ..base.errors import InternalError
 from ..ir.expr import Buffer, Expr, Var
 from ..ir.node import walk
 from ..ir.stmt import Body, For, If, Kernel, Launch, ScalarParam, Stmt, Sync, TensorParam, While
-from .arithmetic import rounder, scalar
+from .arithmetic import counter, rounder, scalar
 from .expressions import Run, Scope, evaluate, is_private
 from .frame import Frame, Loop
 from .memory import allocate, from_host, to_host, with_shadow
@@ -23,12 +25,13 @@ class Program:
     """A kernel made ready to run, any number of times.
 
     Args:
-        kernel: tile IR.
+        kernel: tile IR that has passed the verifier.
+    Raises: UnsupportedError for what needs a compiler: C functions and addresses.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._bodies: dict[bool, Run] = {}
+        self._bodies: dict[bool, Run] = {False: _host(kernel.body, Scope())}
 
     def run(
         self,
@@ -160,6 +163,10 @@ def launch(s: Launch, scope: Scope) -> Run:
     grid = [evaluate(e, scope) for e in s.grid]
     names, space = thread_axes(s)
     inner = Scope(names, set(names), scope.tracing)
+    lanes = {var.name: counter(0, var.type) for var in s.thread_vars}
+    dtypes = {var.name: var.type for var in s.thread_vars}
+    for axis, name in enumerate(names):
+        lanes[name] = counter(np.arange(space[axis]).reshape((-1,) + (1,) * (len(space) - 1 - axis)), dtypes.get(name, INDEX))
     body = block(s.body, inner)
     together = any(isinstance(n, Sync) and n.scope == "grid" for n in walk(s))
     owned = [(b, b.static_shape(), None if b.strides is None else _ints(b.strides)) for b in s.allocs if b.view_of is None]
@@ -167,11 +174,8 @@ def launch(s: Launch, scope: Scope) -> Run:
     def start(f: Frame, place: tuple[int, ...]) -> Frame:
         env, buffers = dict(f.env), dict(f.buffers)
         for var, at in zip(s.block_vars, place, strict=False):
-            env[var.name] = at
-        for var in s.thread_vars:
-            env[var.name] = 0
-        for axis, (name, extent) in enumerate(zip(names, space, strict=True)):
-            env[name] = np.arange(extent).reshape((extent,) + (1,) * (len(space) - 1 - axis))
+            env[var.name] = counter(at, var.type)
+        env.update(lanes)
         for buffer, shape, strides in owned:
             buffers[buffer.name] = allocate(buffer, shape, space if is_private(buffer) else (), strides)
         return Frame(env, buffers, space, True, Loop(), place, f.recorder)

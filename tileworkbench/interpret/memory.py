@@ -4,6 +4,7 @@ A `Storage` holds one buffer. Its `array` has shape `lanes + shape`: `lanes` is 
 for "local" and "var" buffers, so that the elements of one lane are contiguous and can be viewed as another dtype. 4-bit buffers are packed
 two to a byte, low half first; for them `array` holds the position of each element, counted in halves of bytes of `flat`.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -3,6 +3,7 @@
 In a kernel with visible threads the block runs the loop once, on the values that its threads share; where the body uses values that differ
 between threads, each thread runs the whole box.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 from ..ir.expr import Buffer, Load, Var
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Body, ParallelFor, Region, Store
+from .arithmetic import counter
 from .expressions import Run, Scope, evaluate, is_private
 from .frame import Frame, Loop, first_active, is_uniform, spread_mask
 from .memory import Storage
@@ -35,6 +37,8 @@ def parallel(s: ParallelFor, scope: Scope, compile_body: Compile) -> Run:
             bodies[per_thread] = compile_body(s.body, Scope(axes, varying, scope.tracing, ramps))
         return bodies[per_thread]
 
+    body(False)  # so that what the interpreter cannot run is refused before it starts
+
     def run(f: Frame) -> None:
         box = tuple(max(0, int(first_active(e(f), f))) for e in extents)
         if 0 in box:
@@ -47,8 +51,8 @@ def parallel(s: ParallelFor, scope: Scope, compile_body: Compile) -> Run:
             f.mask = True
             uses.collapse(f, space, mask)
         uses.expand(f, f.space)
-        for axis, (name, extent) in enumerate(zip(names, box, strict=True)):
-            f.env[name] = np.arange(extent).reshape((extent,) + (1,) * (len(f.space) - 1 - axis))
+        for axis, (var, extent) in enumerate(zip(s.vars, box, strict=True)):
+            f.env[var.name] = counter(np.arange(extent).reshape((extent,) + (1,) * (len(f.space) - 1 - axis)), var.type)
         body(per_thread)(f)
         f.env, f.buffers, f.space, f.mask, f.loop = env, buffers, space, mask, loop
 

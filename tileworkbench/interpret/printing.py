@@ -1,4 +1,5 @@
 """`Print`: one line per block, or per active thread where threads are visible."""
+
 from __future__ import annotations
 
 import sys

@@ -4,6 +4,7 @@ A closure runs for the active lanes, `frame.mask`, and leaves in `frame.mask` th
 out, and the loop gives them back where they belong. In the space () of a whole block the masks are plain True and False, so the same code
 serves blocks, threads and parallel iterations.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from ..ir.stmt import (
 )
 from . import tiles
 from .access import scatter, spread, write_where
+from .arithmetic import counter
 from .atomics import atomic
 from .collectives import collective
 from .expressions import Run, Scope, as_bool, evaluate, offset_name, own, ramp, slice_plan, slices, storage_of
@@ -235,9 +237,10 @@ def counted(s: For | PipelinedFor, step: int, scope: Scope) -> Run:
     if scope.is_varying(s.start) or scope.is_varying(s.stop):
         inside.varying.add(s.var.name)
     name, shown, run_body, tracing = s.var.name, s.var.hint or s.var.name, block(s.body, inside), scope.tracing
+    dtype = s.var.type
 
     def trip(f: Frame, value: Any, loop: Loop) -> None:
-        f.env[name] = value
+        f.env[name] = counter(value, dtype)
         if tracing:
             f.loops.append((shown, value))
         run_body(f)
@@ -272,5 +275,3 @@ def counted(s: For | PipelinedFor, step: int, scope: Scope) -> Run:
         f.mask, f.loop = either(done, loop.broken), outer
 
     return run
-
-

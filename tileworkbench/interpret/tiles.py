@@ -1,4 +1,5 @@
 """Whole-tile operations: copy, fill, gemm, reduce, scan."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -208,5 +209,3 @@ def scan(s: Scan, scope: Scope) -> Run:
         write(b, in_front(convert(total, work, want), _lanes_rank(x, a), b.extents), f, per_lane)
 
     return run
-
-

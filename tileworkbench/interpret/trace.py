@@ -11,6 +11,7 @@ thread ("local", "var") are registers and do not count. *Compulsory* bytes are w
 read if it is read before the kernel wrote it, and once as written if it is ever written.
 Operations are floating-point operations of expressions (one each, by dtype) and 2 M N K of a `Gemm`, under the dtype of its operand a.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator

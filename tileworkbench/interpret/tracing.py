@@ -1,4 +1,5 @@
 """Statements that tell a recorder what they do."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

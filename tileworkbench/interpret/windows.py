@@ -3,6 +3,7 @@
 A tile operation runs once for the block, on the values of the first active thread, unless it touches a buffer that each thread has for
 itself or its region differs between threads; then it runs in every active lane, and arrays have the lanes in front.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -116,9 +116,10 @@ class Buffer(Node):
 
     def static_shape(self) -> tuple[int, ...]:
         """The shape as ints; raises ValueError if a dim is symbolic."""
-        if not all(isinstance(d, Const) for d in self.shape):
+        sizes = [int(d.value) for d in self.shape if isinstance(d, Const)]
+        if len(sizes) != len(self.shape):
             raise ValueError(f"{self.name} has a symbolic dim")
-        return tuple(int(d.value) for d in self.shape)  # type: ignore[union-attr]
+        return tuple(sizes)
 
     def static_bytes(self) -> int:
         """Bytes of the packed, row-major buffer; rounded up for 4-bit types."""

@@ -1,9 +1,9 @@
 """What the C target runs: statements and expressions that exist only after the passes of `transform/lowering.py`.
 
 A lowered launch is a `Grid` whose body is one block's program. Every access is flat: `Element` and `SetElement` count elements from the
-start of a buffer, and are known to be inside it (a view's from the start of the view). There are no tile operations, no threads and no barriers any more; loops are `Loop`s that
-say whether they are vector loops; a matrix product is a `GemmCall` of a micro-kernel. Arithmetic is on types that C has, except that
-storage may be narrower: an `Element` of a float16 buffer is the stored bits, and a `Cast` around it converts.
+start of a buffer (a view's from the start of the view), and are known to be inside it. There are no tile operations, no threads and no
+barriers any more; loops are `Loop`s that say whether they are vector loops; a matrix product is a `GemmCall` of a micro-kernel. Arithmetic is
+on types that C has, except that storage may be narrower: an `Element` of a float16 buffer is the stored bits, and a `Cast` around it converts.
 
 Names of C functions in `LibraryCall` are those of `codegen/clib`.
 """
@@ -93,7 +93,8 @@ class Loop(Stmt):
     """`for (var = start; var < stop; var += step)`, downwards for a negative step.
 
     `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
-    `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling.
+    `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling. `label` names the end of the body, where
+    an `EndIteration` goes.
     """
 
     var: Var
@@ -103,6 +104,14 @@ class Loop(Stmt):
     step: int = 1
     simd: bool = False
     reductions: tuple[tuple[str, Buffer], ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateGlobal(Stmt):
+    """Memory for a global buffer of this call's own, until the call ends; only at host level."""
+
+    buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,13 @@ class GemmCall(Stmt):
     trans_a: bool
     trans_b: bool
     clear: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class EndIteration(Stmt):
+    """Go on with the next iteration of the enclosing parallel loop, or of the `Loop` whose `label` is this one's."""
+
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,24 @@ class Node:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+def _kind(node: Node) -> Any:
+    """The class of `node`; untyped, since the type checker takes classes that define `__hash__` for unhashable keys."""
+    return type(node)
+
+
 @cache
-def _slots(kind: type[Node]) -> tuple[str, ...]:
+def _slots(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
 @cache
-def _child_slots(kind: type[Node]) -> tuple[str, ...]:
+def _child_slots(kind: Any) -> tuple[str, ...]:
     return () if kind.is_symbol else _slots(kind)
 
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below `node`, in field order."""
-    for name in _child_slots(type(node)):
+    for name in _child_slots(_kind(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
             yield value
@@ -76,7 +81,7 @@ def _rewrite(node: Node, change: Callable[[Node], Any]) -> Any:
 def map_children(node: N, change: Callable[[Node], Any]) -> N:
     """`node` with `change` applied to each direct child; `node` itself if none changed."""
     updates: dict[str, Any] = {}
-    for name in _child_slots(type(node)):
+    for name in _child_slots(_kind(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
             new = change(value)
@@ -106,8 +111,9 @@ def _map_tuple(value: tuple[Any, ...], change: Callable[[Node], Any]) -> tuple[A
 
 def replace(node: N, **updates: Any) -> N:
     """A copy of `node` with some fields replaced; the span is kept."""
-    kind = type(node)
+    kind = _kind(node)
     values = {name: getattr(node, name) for name in _slots(kind)}
     values["span"] = node.span
     values.update(updates)
-    return kind(**values)
+    made: N = kind(**values)
+    return made

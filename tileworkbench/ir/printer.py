@@ -9,6 +9,7 @@ covers the whole; a cast prints as a call of its dtype.
 >>> print_expr(Binary("mul", Binary("add", Var("i"), Const(1)), Cast(Const(0.5, FLOAT32), INDEX)))
 '(i + 1) * int64(0.5f32)'
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

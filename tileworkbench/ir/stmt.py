@@ -50,9 +50,10 @@ class Region(Node):
 
     def static_extents(self) -> tuple[int, ...]:
         """The extents as ints; raises ValueError if one is not constant."""
-        if not all(isinstance(e, Const) for e in self.extents):
+        sizes = [int(e.value) for e in self.extents if isinstance(e, Const)]
+        if len(sizes) != len(self.extents):
             raise ValueError(f"a region of {self.buffer.name} has a symbolic extent")
-        return tuple(int(e.value) for e in self.extents)  # type: ignore[union-attr]
+        return tuple(sizes)
 
 
 def whole(buffer: Buffer) -> Region:

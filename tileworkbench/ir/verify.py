@@ -4,6 +4,7 @@ The frontend's output and every pass's result go through `verify`. A fault here 
 `InternalError`, with all faults found and the printed IR as a note. Stages: "tile" is what `ir/stmt.py` describes, "lowered" what
 `ir/lowered.py` adds and leaves; "any" checks names and dtypes only, for IR between the two.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -27,16 +27,17 @@ def evaluate(value: Any) -> None:
 
 
 @word
-def call_extern(dtype: Any, name: str, *args: Any) -> Any:
-    """Call the C function `name`, brought by `T.import_source`; the result has `dtype` ("handle" or "void": none).
+def call_extern(*args: Any, dtype: Any = None) -> Any:
+    """Call a C function brought by `T.import_source`: `T.call_extern("float32", "f", x)`, or `T.call_extern("f", x, dtype="float32")`.
 
+    The result has that dtype ("handle" or "void": none). The call happens where it is written, once.
     Arguments are numbers, values, and pointers: a buffer, `T.address_of(buf[i])` or `T.access_ptr(buf, "r")`.
     """
 
 
 @word
-def import_source(source: str) -> None:
-    """C source to compile in front of the kernel."""
+def import_source(source: str | None) -> None:
+    """C source to compile in front of the kernel; None is none."""
 
 
 @word

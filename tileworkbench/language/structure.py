@@ -149,3 +149,13 @@ Unroll = alias("Unroll", unroll)
 Vectorized = alias("Vectorized", vectorized)
 parallel = alias("parallel", Parallel)
 symbolic = alias("symbolic", dynamic)
+
+
+class _Dyn:
+    """`T.dyn["K"]`, a run-time dim written as an annotation."""
+
+    def __getitem__(self, names: str) -> Any:
+        return dynamic(names)
+
+
+dyn = _Dyn()

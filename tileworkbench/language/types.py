@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.dtypes import DType
 from ..base.errors import TileTypeError, TileValueError
+from .tile import view
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class TensorType:
 class TensorWord:
     """`T.Tensor(shape, dtype="float32")` or `T.Tensor[[M, K], dtype]`: a contiguous, row-major tensor parameter.
 
-    `shape` is a tuple or list of ints, `T.const` and `T.dynamic` dims, or one int.
+    `shape` is a tuple or list of ints, `T.const` and `T.dynamic` dims, or one int. In a kernel, `T.Tensor(shape, dtype, buf.data)` is a
+    view of a buffer.
 
     >>> TensorWord("Tensor")((64, 32), "float16").shape
     (64, 32)
@@ -35,14 +37,14 @@ class TensorWord:
         self.__name__ = name
         self.scope = scope
 
-    def __call__(self, shape: Any = None, dtype: Any = "float32", data: Any = None, scope: str | None = None) -> TensorType:
+    def __call__(self, shape: Any = None, dtype: Any = "float32", data: Any = None, scope: str | None = None) -> Any:
         if shape is None:
             raise TileTypeError(f"T.{self.__name__} needs a shape", hint=f"write T.{self.__name__}((M, N), T.float16)")
         if data is not None:
-            raise TileTypeError(f"T.{self.__name__}(data=...) is not an annotation", hint="use T.make_tensor for a tensor over a pointer")
+            return view(data, shape, dtype)
         return TensorType(as_shape(shape), as_dtype(dtype), None, scope or self.scope)
 
-    def __getitem__(self, item: Any) -> TensorType:
+    def __getitem__(self, item: Any) -> Any:
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], tuple | list):
             return self(item[0], item[1])
         if isinstance(item, tuple) and len(item) > 1 and isinstance(item[-1], str):

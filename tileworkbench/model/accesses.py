@@ -14,6 +14,7 @@ from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Load
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Reduce, Region, Scan, Stmt, Store
+from .counts import REGISTERS
 from .space import Array, Lanes
 from .walk import Assumption, Walk
 
@@ -102,7 +103,7 @@ class _Tracer(Walk[_Stream]):
 
     def _box(self, is_write: bool, region: Region, lanes: Lanes, stmt: Stmt) -> _Stream:
         buffer = region.buffer
-        if buffer.scope == "var" or (buffer.is_on_chip and not self.on_chip):
+        if buffer.scope in REGISTERS or (buffer.is_on_chip and not self.on_chip):
             return _EMPTY
         shape = self._shape(buffer)
         starts, stops = (np.zeros((lanes.size, buffer.rank), dtype=np.int64) for _ in range(2))

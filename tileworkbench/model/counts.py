@@ -4,7 +4,7 @@
   exp, division, min/max and the like are counted apart under `special`, never silently as 1. Masked work that runs is counted: these are
   executed operations, not the textbook's.
 - **Bytes asked**: each tile operation reads and writes its operand regions once; an element-wise statement its loads and stores. Parts of a region
-  outside a global buffer move nothing. This is traffic between registers and L1, before any cache.
+  outside a global buffer move nothing, nor do buffers of a single thread ("local", "var"). This is traffic between registers and L1.
 - **Compulsory**: each byte of a global buffer that is read at least once, plus each that is written at least once. Bytes that the kernel wrote
   itself before it reads them are not counted as read.
 
@@ -36,6 +36,7 @@ from .footprint import Footprint
 from .space import Array, Lanes
 from .walk import Assumption, Walk, root_name
 
+REGISTERS = ("local", "var")  # buffers of a single thread: no memory moves
 _FLOP = {"add", "sub", "mul"}
 _SPECIAL = {
     **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sigmoid"), "exp"), **dict.fromkeys(("log", "log2", "log10", "log1p"), "log"),
@@ -247,8 +248,8 @@ class _Counter(Walk[None]):
 
     # ------------------------------------------------------------------------------------------ element-wise work
     def _element(self, kind: str, buffer: Buffer, indices: tuple[Expr, ...], lanes: Lanes, stmt: Stmt) -> None:
-        if buffer.scope == "var":
-            return  # a scalar in a register
+        if buffer.scope in REGISTERS:
+            return
         ones = (1,) * len(indices)
         self._bytes(kind, buffer, self._inside(buffer, indices, ones, lanes, stmt), lanes)
         if not buffer.is_on_chip:
@@ -305,7 +306,7 @@ class _Counter(Walk[None]):
         self._entries.append(_Entry(kind, key, float(np.sum(lanes.points * amount)), self._now, scope))
 
     def _bytes(self, kind: str, buffer: Buffer, elements: Array, lanes: Lanes) -> None:
-        if buffer.scope != "var":
+        if buffer.scope not in REGISTERS:
             self._put(kind, root_name(buffer), elements * buffer.dtype.nbytes, lanes, buffer.scope)
 
     def result(self) -> Counts:
@@ -350,7 +351,7 @@ class _Counter(Walk[None]):
 def _costs(expr: Expr) -> bool:
     """Whether evaluating `expr` counts for anything: a load or arithmetic on floats."""
     if isinstance(expr, Load):
-        return expr.buffer.scope != "var"
+        return expr.buffer.scope not in REGISTERS
     if isinstance(expr, Binary | Unary) and (expr.op in _FLOP or expr.op in _SPECIAL) and expr.dtype.is_float:
         return True
     return any(_costs(c) for c in children(expr) if isinstance(c, Expr))

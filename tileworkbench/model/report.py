@@ -175,9 +175,16 @@ class Report:
         return Measured(flops / m.value, "FLOP/s", m.runs, flops / m.best if m.best else 0.0, m.spread)
 
     @property
+    def judged_seconds(self) -> float:
+        """The time that the verdict is about: the median, or the best run where runs differ so much that something else was running."""
+        if self.measured is None:
+            return self.predicted.value
+        return self.measured.best if self.measured.is_unstable else self.measured.value
+
+    @property
     def shares(self) -> dict[str, float]:
-        """Of each roof the share that is reached in the measured (or predicted) time."""
-        seconds = self.time.value
+        """Of each roof the share that is reached in that time."""
+        seconds = self.judged_seconds
         return {name: least / seconds if seconds else 0.0 for name, least in self.limits.items()}
 
     @property
@@ -195,6 +202,10 @@ class Report:
             return "nothing runs: the grid is empty"
         if self.measured is None:
             return f"{self.bound}-bound if its time is {self.predicted}, as predicted: {self._roof(self.bound)}"
+        best = f"; best of {self.measured.runs} runs, which vary by {percent(self.measured.spread)}" if self.measured.is_unstable else ""
+        return self._judgement() + best
+
+    def _judgement(self) -> str:
         name, share = max(self.shares.items(), key=lambda item: item[1])
         if share > ABOVE:
             return f"above the {name} roof: {percent(share)} of {self._roof(name)}; the model counts what did not happen, or the roof is too low"
@@ -206,7 +217,7 @@ class Report:
         if name != "compute":
             return str(self.machine.bandwidth(name, self.threads))
         extra = " with exp and division" if self._special_seconds > 0.2 * self.compute_seconds else ""
-        return f"{self.peak} ({self.dtype}){extra}"
+        return f"{self.peak} ({words(self.dtype)}){extra}"
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -272,6 +283,11 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %" if share >= 0.01 or not share else f"{share * 100:.1g} %"
 
 
+def words(dtype: str) -> str:
+    """A dtype key for people: "float16>float32" is "float16 into float32"."""
+    return dtype.replace(">", " into ")
+
+
 def text_lines(r: Report) -> list[str]:
     """The report as plain text."""
     c = r.counts
@@ -279,7 +295,7 @@ def text_lines(r: Report) -> list[str]:
     dims = ", ".join(f"{k}={v}" for k, v in r.dims.items())
     lines = [f"{r.kernel}{f' ({dims})' if dims else ''} on {r.machine.name}, {r.threads} thread{'s' if r.threads != 1 else ''}", f"  {r.verdict}"]
     lines.append(f"  time {r.time}, {kind}" + (f"; predicted {r.predicted}" if r.measured is not None else ""))
-    flops = ", ".join(f"{show(n, 'FLOP')} {dtype}" for dtype, n in c.flops.items()) or "no FLOP"
+    flops = ", ".join(f"{show(n, 'FLOP')} {words(dtype)}" for dtype, n in c.flops.items()) or "no FLOP"
     special = ", ".join(f"{show(n, '').strip()} {kind}" for kind, n in c.special.items())
     lines.append(f"  work {flops}" + (f"; {special}" if special else "") + (f"; useful {show(r.useful_flops, 'FLOP')}" if r.useful_flops else ""))
     lines.append(f"  {'level':<6} {'bytes':>10} {'FLOP/byte':>10} {'roof':>10} {'reached':>8}")
@@ -287,7 +303,7 @@ def text_lines(r: Report) -> list[str]:
         ai = f"{level.intensity:.3g}" if level.intensity is not None else "-"
         size = show(level.bytes, "B") if level.is_counted else f"~{show(level.bytes, 'B')}"
         lines.append(f"  {level.name:<6} {size:>10} {ai:>10} {level.roof!s:>10} {percent(r.shares[level.name]):>8}")
-    lines.append(f"  {'peak':<6} {'':>10} {'':>10} {r.peak!s:>10} {percent(r.shares['compute']):>8}  {r.dtype}")
+    lines.append(f"  {'peak':<6} {'':>10} {'':>10} {r.peak!s:>10} {percent(r.shares['compute']):>8}  {words(r.dtype)}")
     lines.append(f"  compulsory {show(c.compulsory_bytes, 'B')}: every byte of the arguments once")
     if r.measured is not None and r.traffic.stays_in_cache:
         cold = next((x.cold_bytes for x in r.levels if x.name == "DRAM"), 0.0)

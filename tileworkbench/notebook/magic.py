@@ -5,19 +5,23 @@ The magic is arguments in, one call, one display; what it shows is a `CellRun`, 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Float, Integer, Unicode
+from traitlets import Float, Instance, Integer, Unicode
 
+from ..model.report import Report
 from ..runtime.targets import target_names
 from . import completer
-from .panel import PARTS, show
+from .panel import PARTS, chosen, show
 from .run import CellRun, Options, run_cell
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+CRUMBS = 3  # earlier runs of a kernel that its roofline shows
 
 
 def unquoted(text: str) -> str:
@@ -31,10 +35,9 @@ class TileMagics(Magics):
 
     target = Unicode("", help="Where kernels run, for example c or interpret. Empty: the best that this machine can do.").tag(config=True)
     threads = Integer(0, min=0, help="CPU threads of a launch. 0: all that this process may use.").tag(config=True)
-    show = Unicode("summary,roofline,traffic,lines", help=f"Parts of the panel, separated by commas: {', '.join(PARTS)}, all or none.").tag(
-        config=True
-    )
+    show = Unicode("summary,roofline,traffic", help=f"Parts of the panel, separated by commas: {', '.join(PARTS)}, all or none.").tag(config=True)
     repeat = Integer(5, min=1, help="Launches to time when a kernel can be run again without changing its result.").tag(config=True)
+    _crumbs = Instance(dict, ())
     tolerance = Float(0.0, min=0.0, help="Relative tolerance of --check. 0: derived from dtypes and lengths.").tag(config=True)
 
     @no_var_expand
@@ -100,11 +103,21 @@ class TileMagics(Magics):
             compile_only=args.compile_only,
             repeat=args.repeat or self.repeat,
         )
+        parts = chosen(args.show or self.show)
         assert self.shell is not None
         run = run_cell(self.shell, line, cell, options)
-        show(run, args.show or self.show)
+        show(run, parts, self._earlier(run))
         run.raise_failures()
         return run if args.output else None
+
+    def _earlier(self, run: CellRun) -> tuple[Report, ...]:
+        """Reports of the same kernel from earlier cells, the newest last; this one is remembered for the next."""
+        if run.report is None:
+            return ()
+        crumbs = self._crumbs.setdefault(run.report.kernel, deque(maxlen=CRUMBS))
+        earlier = tuple(r for r in crumbs if r.machine == run.report.machine)
+        crumbs.append(run.report)
+        return earlier
 
 
 def load(shell: InteractiveShell) -> None:

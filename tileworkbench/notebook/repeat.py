@@ -23,13 +23,13 @@ class Repeated(Protocol):
 
 
 def times_of(launch: Repeated, runs: int) -> tuple[float, ...]:
-    """Seconds of the launch and of up to `runs - 1` more, on the same arrays, within a quarter of a second.
+    """Seconds of `runs` launches on the same arrays, as many as fit into a quarter of a second; those there were, if none does.
 
-    The first one, which touches fresh memory, is left out when there are others.
+    The launches of the cell itself are left out, since the first one touches fresh memory.
     """
     times: list[float] = []
-    spent = launch.seconds[0]
-    while len(times) < runs - 1 and spent < BUDGET_S:
+    spent = launch.seconds[-1]
+    while len(times) < runs and spent < BUDGET_S:
         start = time.perf_counter()
         launch.kernel.executable.launch(launch.call)
         times.append(time.perf_counter() - start)

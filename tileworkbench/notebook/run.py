@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ErrorGroup, ExpectationError, TileError, TileValueError
@@ -14,6 +14,7 @@ from ..model.report import Report, report
 from ..runtime.arguments import BoundCall
 from ..runtime.compiling import compile_ir
 from ..runtime.fork import LIMIT, check_threads
+from ..runtime.jit import JITFunction
 from ..runtime.kernel import JITKernel
 from ..runtime.measure import measure
 from ..runtime.observing import observe
@@ -45,21 +46,26 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of the cell: the kernel, the call with its arrays, and the measured seconds of each run of it."""
+    """`count` launches of one kernel in a row: the last call with its arrays, and the measured seconds of some of them or of repeats."""
 
     kernel: JITKernel
     call: BoundCall
     seconds: tuple[float, ...]
+    count: int = 1
 
 
 @dataclass(slots=True)
 class CellRun:
-    """What a cell did. `kernels` are those that it defined or launched; `report` is that of the last launch, None if nothing was launched."""
+    """What a cell did. `kernels` are those that it made or launched, `defined` the names of jitted functions that it defined.
+
+    `report` is that of the last launch; without one, the prediction for the last kernel whose sizes are all known; else None.
+    """
 
     cell: Cell
     options: Options
     launches: tuple[Launch, ...] = ()
     kernels: tuple[JITKernel, ...] = ()
+    defined: tuple[str, ...] = ()
     report: Report | None = None
     comparisons: tuple[Comparison, ...] = ()
     outcomes: tuple[expect.Outcome, ...] = ()
@@ -79,7 +85,8 @@ class CellRun:
 
     def __repr__(self) -> str:
         ran = ", ".join(dict.fromkeys(launch.kernel.name for launch in self.launches)) or "no kernel"
-        return f"<{self.cell.label} ran {ran}: {len(self.launches)} launches, {len(self.failures)} failures>"
+        launches = sum(launch.count for launch in self.launches)
+        return f"<{self.cell.label} ran {ran}: {launches} launches, {len(self.failures)} failures>"
 
 
 def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) -> CellRun:
@@ -89,20 +96,25 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
     seen: list[Launch] = []
 
     def saw(kernel: JITKernel, call: BoundCall, seconds: float) -> None:
-        seen.append(Launch(kernel, call, (seconds,)))
+        earlier = seen.pop().seconds if seen and seen[-1].kernel is kernel else ()
+        seen.append(Launch(kernel, call, (*earlier, seconds), len(earlier) + 1))  # a loop of launches keeps one call's arrays, not all
 
     with session(options), observe(saw, launch=not options.compile_only):
         run.value = execute(shell, cell, tree)
         for name in bound_names(tree):
             _compile_if_needed(shell.user_ns, name)
-    defined = [value for name in bound_names(tree) if isinstance(value := shell.user_ns.get(name), JITKernel)]
-    run.kernels = tuple(dict.fromkeys([*defined, *(launch.kernel for launch in seen)]))
+    bound = {name: shell.user_ns.get(name) for name in bound_names(tree)}
+    made = [value for value in bound.values() if isinstance(value, JITKernel)]
+    run.kernels = tuple(dict.fromkeys([*made, *(launch.kernel for launch in seen)]))
+    run.defined = tuple(name for name, value in bound.items() if isinstance(value, JITFunction))
     if seen:
         if not options.compile_only and is_repeatable(seen[-1].kernel.ir):
             first = seen[-1]
-            seen[-1] = Launch(first.kernel, first.call, times_of(first, options.repeat))
+            seen[-1] = replace(first, seconds=times_of(first, options.repeat))
         run.launches = tuple(seen)
         run.report = _report(run.launches[-1], measured=not options.compile_only)
+    elif known := [k for k in made if not k.signature.dims and not k.signature.scalars]:
+        run.report = known[-1].report()
     _check(shell, run)
     _expect(run)
     return run
@@ -174,7 +186,7 @@ def _expect(run: CellRun) -> None:
         return
     whole = run.cell.span_of_option(text)
     if run.report is None:
-        run.failures.append(ExpectationError("there is nothing to measure: the cell ran no kernel", span=whole))
+        run.failures.append(ExpectationError("there is nothing to report: the cell ran no kernel", span=whole))
         return
     try:
         run.outcomes = tuple(expect.check(text, facts_of(run.report)))

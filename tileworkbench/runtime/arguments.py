@@ -123,6 +123,7 @@ class _Binder:
         raise_all(self.errors)
         self.known.update({k: v for k, v in scalars.items() if isinstance(v, int)})
         self.solve_dims(hosts, packed)
+        raise_all(self.errors)
         for spec in self.signature.tensors:
             host = hosts.get(spec.name)
             if host is not None:
@@ -141,18 +142,19 @@ class _Binder:
     # ------------------------------------------------------------------ scalars
     def scalar(self, spec: ScalarSpec, value: Any) -> int | float | bool:
         dtype = spec.dtype
-        plain = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+        plain: Any = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
         if not isinstance(plain, numbers.Real):
             self.fault(spec.name, f"expected a number ({dtype}), got {type(value).__name__}")
             return 0
+        real = float(plain) if not isinstance(plain, numbers.Integral) else int(plain)
         if dtype.is_float:
-            return float(plain)
+            return float(real)
         if dtype.is_bool:
-            return bool(plain)
-        if not isinstance(plain, (int, np.integer)) and not float(plain).is_integer():
+            return bool(real)
+        if isinstance(real, float) and not real.is_integer():
             self.fault(spec.name, f"expected a whole number ({dtype}), got {value!r}", "round it yourself, or declare the argument as T.float32")
             return 0
-        number = int(plain)
+        number = int(real)
         if not dtype.min <= number <= dtype.max:
             self.fault(spec.name, f"{number} does not fit {dtype} ({dtype.min} to {dtype.max})", "declare the argument with a wider type")
         return number

@@ -38,7 +38,8 @@ class HostArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        shape: tuple[int, ...] = self.array.shape
+        return shape
 
     @property
     def pointer(self) -> int:

@@ -1,8 +1,8 @@
 """What a kernel function reads from outside itself, and whether that has changed.
 
-A kernel is specialised to its globals and closure as it is to its arguments: redefine `BLOCK = 64`, a helper function or a macro, and the next call must
-compile anew, never run stale code. `Captured` finds those values once, through nested and helper functions of the author's, and then answers two
-questions: `is_same()`, quickly, at each call; `key()`, a hashable value that is equal whenever the meaning is.
+A kernel is specialised to its globals and closure as it is to its arguments: redefine `BLOCK = 64`, a helper function or a macro, and the next
+call must compile anew, never run stale code. `Captured` finds those values, through nested and helper functions of the author's, and then
+answers two questions: `is_same()`, quickly, at each call; `key()`, a hashable value that is equal whenever the meaning is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from ..base.errors import TileError
 from ..frontend.source import source_of
+from ..frontend.syntax import walk
 
 _ATOMS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 _LIBRARIES = frozenset({"tileworkbench", "tilelang", "numpy", "torch", "ml_dtypes", "cupy", "jax", "IPython"})
@@ -50,7 +51,9 @@ class Captured:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self._refresh()
+        self._check: Callable[[], bool] = _never  # looking takes a millisecond: not before the first call
+        self._live: tuple[Any, ...] = ()
+        self._live_keys: tuple[Any, ...] = ()
 
     def _refresh(self) -> None:
         slots: dict[tuple[int, str], _Slot] = {}
@@ -75,6 +78,10 @@ class Captured:
         if self._key is None:
             self._key = tuple((slot.name, frozen(value)) for slot, value in zip(self._slots, self._values, strict=True))
         return self._key
+
+
+def _never() -> bool:
+    return False
 
 
 # ---------------------------------------------------------------------------------------- finding names
@@ -135,7 +142,7 @@ def _annotation_names(function: types.FunctionType) -> tuple[str, ...]:
         tree = source_of(function).tree
     except TileError:
         return ()
-    notes = [n.annotation for n in ast.walk(tree) if isinstance(n, (ast.AnnAssign, ast.arg)) and n.annotation is not None]
+    notes = [n.annotation for n in walk(tree) if isinstance(n, (ast.AnnAssign, ast.arg)) and n.annotation is not None]
     names = {n.id for note in notes for n in ast.walk(note) if isinstance(n, ast.Name)}
     return tuple(sorted(name for name in names if name in function.__globals__))
 
@@ -193,7 +200,7 @@ def _is_authors_object(value: Any) -> bool:
 
 
 def frozen(value: Any, depth: int = 6) -> Any:
-    """A hashable stand-in: equal for values of equal meaning and type (1, 1.0 and True differ). What is not understood stands for itself by identity."""
+    """A hashable stand-in: equal for values of equal meaning and type (1, 1.0 and True differ). What is not understood stands for itself."""
     if isinstance(value, _ATOMS):
         return (type(value).__name__, repr(value))
     if isinstance(value, enum.Enum):

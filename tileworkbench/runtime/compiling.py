@@ -10,6 +10,7 @@ from ..base.errors import TileValueError
 from ..ir.node import replace
 from ..ir.stmt import Kernel, ScalarParam, TensorParam
 from .kernel import JITKernel
+from .notices import LOGGER
 from .options import Options
 from .signature import signature_of
 from .targets import choose_target
@@ -26,9 +27,8 @@ def compile_ir(
     made = JITKernel(marked, options, target.name, executable, signature, schedule)
     if options.verbose:
         facts = made.facts
-        print(
-            f"{made.name}: target {target.name}, {facts.compiler or 'no compiler'}, passes {facts.passes_ms:.1f} ms, compiler {facts.compiler_ms:.1f} ms"
-        )
+        times = f"passes {facts.passes_ms:.1f} ms, compiler {facts.compiler_ms:.1f} ms{', from the cache' if facts.was_cached else ''}"
+        LOGGER.warning("tileworkbench: %s: target %s, %s, %s", made.name, target.name, facts.compiler or "no compiler", times)
     return made
 
 

@@ -6,6 +6,7 @@ arrays' sizes, select the kernel. A call like the one before costs one check of 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
@@ -50,7 +51,8 @@ class EagerFunction:
         """A function with the author's parameters that finds the site of a call: straight-line Python, so that it costs little."""
         names = self.signature.names
         runtime, fixed = self.signature.runtime, self.signature.constants
-        heads, scope = [], {"_same": self.captured.is_same, "_quick": self.quick, "_miss": self._miss}
+        heads: list[str] = []
+        scope: dict[str, Any] = {"_same": self.captured.is_same, "_quick": self.quick, "_miss": self._miss}
         for name, parameter in self.parameters.parameters.items():
             scope[f"_d_{name}"] = parameter.default
             star = "*, " if parameter.kind is parameter.KEYWORD_ONLY and "*" not in "".join(heads) else ""
@@ -104,10 +106,8 @@ class EagerFunction:
             found = self.sites.get(key)
             if found is None:
                 found = self.sites[key] = _Site(template(self.function, constants), self.options)
-            try:
+            with contextlib.suppress(TypeError):  # an unhashable build-time argument is found by its frozen form at each call
                 self.quick[tuple(x for n in self.signature.constants for x in (constants.get(n), constants.get(n).__class__))] = found
-            except TypeError:  # an unhashable build-time argument: found by its frozen form at each call
-                pass
             return found
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JITKernel:

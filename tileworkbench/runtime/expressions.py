@@ -71,22 +71,30 @@ def python_text(expr: Expr, names: Mapping[str, str] | None = None) -> str:
             raise UnsupportedError(f"a shape cannot hold {type(expr).__name__}", span=expr.span, hint="use integers and symbolic dims")
 
 
-def show(expr: Expr, hints: Mapping[str, str] | None = None) -> str:
-    """`expr` for a message: outer parentheses go, `//` and `%` as written."""
+_RANK = {"add": 1, "sub": 1, "mul": 2, "floordiv": 2, "floormod": 2}
+
+
+def show(expr: Expr) -> str:
+    """`expr` as the author would write it, for a message.
+
+    >>> show(Binary("add", Binary("mul", Const(2), Var("m")), Const(1))), show(Binary("floordiv", Binary("add", Var("m"), Const(3)), Const(4)))
+    ('2 * m + 1', '(m + 3) // 4')
+    """
     match expr:
-        case Binary(op="floordiv" | "floormod" as op, a=a, b=b):
-            return f"{_operand(a)} {'//' if op == 'floordiv' else '%'} {_operand(b)}"
-        case Binary(op=op, a=a, b=b) if op in _INFIX:
-            return f"{_operand(a)} {_INFIX[op]} {_operand(b)}"
+        case Binary(op=op, a=a, b=b) if op in _RANK:
+            sign = {"floordiv": "//", "floormod": "%"}.get(op) or _INFIX[op]
+            return f"{_operand(a, _RANK[op])} {sign} {_operand(b, _RANK[op] + 1)}"
         case Var(name=name, hint=hint):
             return hint or name
+        case Cast(x=x):
+            return show(x)
         case _:
             return python_text(expr)
 
 
-def _operand(expr: Expr) -> str:
+def _operand(expr: Expr, rank: int) -> str:
     text = show(expr)
-    return f"({text})" if isinstance(expr, Binary) and " " in text else text
+    return f"({text})" if isinstance(expr, Binary) and _RANK.get(expr.op, 0) < rank else text
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 from ..ir.expr import Buffer
@@ -22,9 +21,14 @@ def fingerprint(kernel: Kernel) -> str:
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
-@cache
+_fields: dict[type[Node], tuple[str, ...]] = {}
+
+
 def _names(kind: type[Node]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind) if f.name != "span")
+    found = _fields.get(kind)
+    if found is None:
+        found = _fields[kind] = tuple(f.name for f in fields(kind) if f.name != "span")
+    return found
 
 
 def _collect(value: Any, parts: list[str], seen: set[int]) -> None:

@@ -56,7 +56,7 @@ _locks: list[Callable[[], None]] = []
 def fork_safe_lock() -> threading.RLock:
     """A lock that is free in a forked child, whoever held it in the parent."""
     lock = threading.RLock()
-    _locks.append(lock._at_fork_reinit)
+    _locks.append(lock._at_fork_reinit)  # type: ignore[attr-defined]  # private, and what the standard library's own at-fork hooks call
     return lock
 
 

@@ -178,7 +178,21 @@ def compile_program(program: PrimFunc | Kernel, options: Options, schedule: Mapp
 @overload
 def jit(func: Callable[..., Any], /) -> JITFunction: ...
 @overload
-def jit(func: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], JITFunction]: ...
+def jit(
+    func: None = None,
+    /,
+    *,
+    out_idx: OutIdx = None,
+    target: Any = None,
+    num_threads: int | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: str | Iterable[str] | None = None,
+    verbose: bool | None = None,
+    target_host: Any = None,
+    execution_backend: Any = None,
+    debug_root_path: str | None = None,
+    mode: str | None = None,
+) -> Callable[[Callable[..., Any]], JITFunction]: ...
 def jit(
     func: Callable[..., Any] | None = None,
     /,

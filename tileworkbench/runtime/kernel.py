@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UnsupportedError
+from ..base.errors import ArgumentError, UnsupportedError
+from ..base.machine import Machine
 from ..base.span import Span
 from ..ir.expr import Const
 from ..ir.printer import print_kernel
 from ..ir.stmt import Kernel
+from ..model.report import Report, report
 from . import fastcall
 from .arguments import BoundCall, bind
 from .executable import CompileFacts, Executable, PassRecord
 from .expressions import show
 from .fork import LIMIT, check_threads
+from .measure import measure as this_machine
 from .observing import WATCH, launch
 from .options import Options
 from .profiler import Profiler
@@ -161,6 +165,34 @@ class JITKernel:
         timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs)
         return replace(timing, threads=self.num_threads)
 
+    def report(self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None) -> Report:
+        """What bounds this kernel: counts, predicted traffic and roofs of `machine` (default: this one), and the measured time if `args` are given.
+
+        Raises: ArgumentError if the kernel has symbolic dims or scalars and no `args` say what they are.
+        """
+        machine = machine or this_machine()
+        if not args:
+            if self.signature.dims or self.signature.scalars:
+                unknown = ", ".join([*self.signature.dims, *(s.name for s in self.signature.scalars)])
+                raise ArgumentError(f"a report on kernel {self.name} needs values for {unknown}", hint="pass args=(A, B, ...): arrays to run it on")
+            return report(self.ir, machine, {}, threads=self.num_threads, useful_flops=useful_flops, schedule=self.schedule)
+        call = self.bind(*args)
+        seconds: tuple[float, ...] = ()
+        if self.executable.source:  # an interpreted run says nothing about the machine
+            timing = measure(functools.partial(self.executable.launch, call))
+            seconds = tuple(t / 1e3 for t in timing.runs_ms)
+        return report(
+            self.ir,
+            machine,
+            call.dims,
+            threads=call.threads,
+            seconds=seconds,
+            scalars=call.scalars,
+            arrays={bound.spec.name: bound.array for bound in call.tensors},
+            useful_flops=useful_flops,
+            schedule=self.schedule,
+        )
+
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""
         return Profiler(self, tensor_supply_type)
@@ -196,13 +228,13 @@ class JITKernel:
     def show_source(self, which: str = "kernel") -> None:
         """Print the emitted text."""
         del which
-        print(self.source)
+        sys.stdout.write(self.source + "\n")
 
     def print_source_code(self, which: str = "kernel", file: str | None = None) -> None:
         """Print the emitted text, or write it to `file`."""
         del which
         if file is None:
-            print(self.source)
+            sys.stdout.write(self.source + "\n")
         else:
             Path(file).write_text(self.source)
 

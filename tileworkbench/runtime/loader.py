@@ -7,9 +7,11 @@ arguments with `struct` costs a tenth of filling a ctypes array, and ctypes rele
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import os
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from ..base.errors import CompilerError
@@ -33,14 +35,34 @@ def load(library: Path, entry: str) -> Entry:
 
 def _open(library: Path) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(library))
+        return open_library(str(library))
     except OSError as error:
         if "failed to map segment" not in str(error):
             raise CompilerError(f"the compiled kernel does not load: {error}", hint="tileworkbench cache --clear builds it again") from None
     copy = temporary_folder() / f"{library.parent.name}.so"  # the cache lies on a file system mounted noexec
     shutil.copyfile(library, copy)
     os.chmod(copy, 0o700)
-    return ctypes.CDLL(str(copy))
+    return open_library(str(copy))
+
+
+@cache
+def _mathematics() -> bool:
+    """Put libm's functions where a library that names no dependencies finds them."""
+    try:
+        ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
+
+
+def open_library(path: str) -> ctypes.CDLL:
+    """Load a shared library, which may use libc and libm without naming them. Raises OSError."""
+    try:
+        return ctypes.CDLL(path)
+    except OSError:
+        if not _mathematics():
+            raise
+        return ctypes.CDLL(path)
 
 
 def _typed(library: ctypes.CDLL, entry: str) -> Entry:

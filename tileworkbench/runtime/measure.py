@@ -1,19 +1,21 @@
 """`Machine.measure()` for this CPU: peaks by dtype and the read rate of every memory level, in a few seconds, kept in the cache folder.
 
-Peaks come from chains of multiply-adds in vector registers. Rates come from reading working sets of 8 KiB to 256 MiB on one core; the curve's steps are
-the levels (a virtual machine often lies about its L3). Every rate is the best of several short runs: a busy neighbour only ever slows one down.
+Peaks come from chains of multiply-adds in vector registers. Rates come from reading working sets of 8 KiB to 256 MiB on one core; the
+curve's steps are the levels (a virtual machine often lies about its L3). Every rate is the best of several short runs: a busy neighbour only
+ever slows one down.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import os
 import platform
 import struct
 import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -180,7 +182,7 @@ def _rounds(work: Callable[[int], None], start: int) -> int:
         rounds *= 4
 
 
-def _best(work: Callable[[], None]) -> float:
+def _best(work: Callable[[], Any]) -> float:
     """Seconds of the fastest of RUNS runs."""
     times = []
     for _ in range(RUNS):
@@ -206,19 +208,11 @@ def _with_numpy(name: str, cores: int) -> Machine:
 
 def _numpy_peak(dtype: str) -> Peak:
     a = np.ones((384, 384), dtype)
-    seconds = _best(lambda: np.matmul(a, a) is None)  # type: ignore[arg-type,return-value]  # only its time matters
+    seconds = _best(functools.partial(np.matmul, a, a))
     quantity = Quantity(2 * 384**3 / seconds / 1e9, "GFLOP/s", "timed: numpy.matmul", True)
     return Peak(dtype, quantity, quantity, "numpy.matmul")
 
 
 def _numpy_rate(size: int) -> float:
     a = np.ones(max(64, size // 4), np.float32)
-    return a.nbytes / _best(lambda: float(np.dot(a, a)) is None) / 1e9  # type: ignore[arg-type,return-value]
-
-
-def physical_memory_bytes() -> int:
-    """Bytes of main memory; 0 where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 0
+    return a.nbytes / _best(functools.partial(np.dot, a, a)) / 1e9

@@ -21,7 +21,8 @@ def pack(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
     nibbles = array.astype(np.int8).view(np.uint8).reshape(-1) & 0x0F
     if nibbles.size % 2:
         nibbles = np.append(nibbles, np.uint8(0))
-    return nibbles[0::2] | (nibbles[1::2] << 4)
+    packed: np.ndarray[Any, np.dtype[np.uint8]] = nibbles[0::2] | np.left_shift(nibbles[1::2], 4).astype(np.uint8)
+    return packed
 
 
 def unpack(packed: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -31,6 +31,7 @@ from .expressions import evaluate
 from .fastcall import pack_format
 from .fingerprint import fingerprint
 from .loader import Entry, load
+from .notices import notice_once
 from .options import Options
 
 ABI = "1"
@@ -102,6 +103,8 @@ class CTarget:
     def compile(self, kernel: Kernel, options: Options) -> Compiled:
         """The shared library of `kernel`, from memory, from disk, or made now."""
         compiler = toolchain.require_compiler()
+        if compiler.why_serial:
+            notice_once(f"{compiler.why_serial}; kernels run on one thread")
         isa = host_isa()
         built_by = (*compiler.command, compiler.version, str(compiler.openmp))
         key = disk.key_of(ABI, package_stamp(), fingerprint(kernel), isa.name, *isa.march, *sorted(isa.flags), *built_by, *options.compile_flags)

@@ -52,6 +52,8 @@ class Interpreted:
 
 def _unpacked(bound: BoundTensor) -> np.ndarray[Any, Any]:
     """The array that the interpreter works on: int4 with one element to a byte."""
+    if not bound.spec.is_used and bound.array.size == 0:  # None was passed: nothing looks at it
+        return np.zeros(bound.shape, bound.spec.numpy_dtype())
     if bound.spec.dtype not in packing.NAMES:
         return bound.array
     return packing.unpack(bound.array, bound.shape, bound.spec.numpy_dtype())

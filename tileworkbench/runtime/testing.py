@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import sys
 from collections.abc import Callable
@@ -96,8 +97,6 @@ requires_metal = requires_cuda
 
 def requires_package(name: str) -> Callable[[F], F]:
     """Decorator factory: skip unless the package `name` is installed."""
-    import importlib.util
-
     import pytest
 
     missing = importlib.util.find_spec(name) is None

@@ -53,7 +53,8 @@ class Timing:
 
     def __str__(self) -> str:
         unit, scale = ("us", 1e3) if self.median_ms < 1 else ("ms", 1.0)
-        return f"{self.median_ms * scale:.4g} {unit} (median of {len(self.runs_ms)}, best {self.best_ms * scale:.4g} {unit}, spread {self.spread:.0%}; measured)"
+        best = f"best {self.best_ms * scale:.4g} {unit}"
+        return f"{self.median_ms * scale:.4g} {unit} (median of {len(self.runs_ms)}, {best}, spread {self.spread:.0%}; measured)"
 
 
 def measure(

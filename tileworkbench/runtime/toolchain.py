@@ -1,12 +1,11 @@
 """C compilers: which ones this machine has, what they can do, and how to build with them.
 
-Looked for in this order: $TILEWORKBENCH_CC (a command, or "none"), gcc, clang, cc, and zig from the `ziglang` wheel. What a compiler said about itself
-is kept in a small JSON file in the cache folder, keyed by the binary's path, size and time, so a later process starts none.
+Looked for in this order: $TILEWORKBENCH_CC (a command, or "none"), gcc, clang, cc, and zig from the `ziglang` wheel. What a compiler said about
+itself is kept in a small JSON file in the cache folder, keyed by the binary's path, size and time, so a later process starts none.
 """
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
@@ -15,7 +14,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +23,7 @@ from pathlib import Path
 from ..base.errors import CompilerError
 from ..base.span import Span
 from . import diagnostics
+from .loader import open_library
 from .storage import cache_folder, write_atomically
 
 OPENMP_PROBE = """int twb_probe(int n) {
@@ -34,6 +33,7 @@ OPENMP_PROBE = """int twb_probe(int n) {
   return s;
 }
 """
+NOTES = 3  # what is asked of a compiler changed this often
 INSTALL = "install gcc or clang, or the compiler wheel: pip install tileworkbench[cc]"
 
 
@@ -56,13 +56,13 @@ class Compiler:
         """For people: `gcc 12.2.0`."""
         return f"{self.kind} {self.version}"
 
-    def arguments(self, source: str, output: str, flags: Sequence[str], link_flags: Sequence[str] = ()) -> list[str]:
-        """The command line that turns C file `source` into the shared library `output`."""
+    def arguments(self, source: str, output: str, flags: Sequence[str], link_flags: Sequence[str] = (), *, alone: bool = False) -> list[str]:
+        """The command line that turns C file `source` into the shared library `output`; `alone` links no libraries."""
         line = [*self.command, "-O2", "-std=gnu11", "-shared", "-fPIC"]
         if self.openmp:
             line.append("-fopenmp")
-        line += ["-Wno-unknown-pragmas", *_format_flags(self), *_accepted(self, flags), "-o", output, source, *dict.fromkeys((*link_flags, "-lm"))]
-        return line
+        line += ["-Wno-unknown-pragmas", *_format_flags(self), *_accepted(self, flags), "-o", output, source]
+        return [*line, "-nostdlib"] if alone else [*line, *dict.fromkeys((*link_flags, "-lm"))]
 
 
 def _format_flags(compiler: Compiler) -> list[str]:
@@ -152,7 +152,7 @@ def probe(command: tuple[str, ...]) -> Compiler | None:
         stat = os.stat(command[0])
     except OSError:
         return None
-    key = f"{sys.version_info[0]}:{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
+    key = f"{NOTES}:{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
     notes_file = cache_folder() / "compilers.json"
     notes = _read_notes(notes_file)
     if key in notes:
@@ -202,15 +202,23 @@ def _try_build(compiler: Compiler) -> str:
     with tempfile.TemporaryDirectory(prefix="twb-probe-") as folder:
         source, output = os.path.join(folder, "probe.c"), os.path.join(folder, "probe.so")
         Path(source).write_text(OPENMP_PROBE)
-        code, said = run(compiler.arguments(source, output, ()), 120.0)
+        code, said = run(compiler.arguments(source, output, (), alone=compiler.kind == "zig"), 120.0)
         if code != 0:
             found = diagnostics.parse(said)
             first = found[0].message if found else next((line for line in said.splitlines() if line.strip()), "failed")
             return f"{compiler.name} cannot build with{'' if compiler.openmp else 'out'} OpenMP: {first.strip()[:200]}"
-        try:
-            ctypes.CDLL(output)
-        except OSError as error:
-            return f"{compiler.name} builds with OpenMP, but its library does not load: {error}"
+        why = why_not_loadable(output)
+        if why:
+            return f"{compiler.name} builds with OpenMP, but its library does not load: {why}"
+    return ""
+
+
+def why_not_loadable(library: str) -> str:
+    """Load `library`; what the system says against it, or ""."""
+    try:
+        open_library(library)
+    except OSError as error:
+        return str(error).removeprefix(f"{library}: ")
     return ""
 
 
@@ -230,13 +238,17 @@ def build(compiler: Compiler, text: str, folder: Path, flags: Sequence[str], lin
     """
     source, output = folder / "kernel.c", folder / "kernel.so"
     source.write_text(text)
-    try:
-        code, said = run(compiler.arguments(str(source), str(output), flags, link_flags), compile_timeout_s())
-    except CompilerError as error:
-        error.hint = "a smaller tile, or fewer unrolled loops; TILEWORKBENCH_CC_TIMEOUT sets the limit in seconds"
-        raise
-    if code != 0 or not output.exists():
-        raise diagnostics.blame(said, text, lines, compiler.name)
+    # zig builds its own libc and runtime for every new processor, which takes it 20 s: the process has a libc and a libm already
+    for alone in (True, False) if compiler.kind == "zig" else (False,):
+        try:
+            code, said = run(compiler.arguments(str(source), str(output), flags, link_flags, alone=alone), compile_timeout_s())
+        except CompilerError as error:
+            error.hint = "a smaller tile, or fewer unrolled loops; TILEWORKBENCH_CC_TIMEOUT sets the limit in seconds"
+            raise
+        if code != 0 or not output.exists():
+            raise diagnostics.blame(said, text, lines, compiler.name)
+        if not alone or not why_not_loadable(str(output)):
+            break
     return output
 
 

@@ -11,8 +11,7 @@ from ..base.dtypes import INDEX
 from ..base.errors import UnsupportedError
 from ..ir.build import add, cast
 from ..ir.expr import Buffer, Const, Expr, Load, Var
-from ..ir.node import rewrite
-from ..ir.node import Node
+from ..ir.node import Node, rewrite
 from ..ir.stmt import Atomic, Kernel, ParallelFor, Region, Stmt
 from .names import Names
 

@@ -18,7 +18,7 @@ from ..ir.build import cast, index
 from ..ir.expr import Buffer, Const, Expr
 from ..ir.lowered import Address, GemmCall, Loop
 from ..ir.node import replace
-from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Print, Reduce, Region, Scan, Stmt, whole
+from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
 from .copy_loops import base_offset, copy_loops, fill_loops
 from .names import Names
 from .print_lines import print_lines
@@ -57,6 +57,8 @@ class _Expand(Scoped):
                 return Loop(var, start, stop, body, step, span=stmt.span)
             case PipelinedFor(var, start, stop, body):
                 return Loop(var, start, stop, body, span=stmt.span)
+            case Sync():
+                return None  # the block is one program
             case Print():
                 return _spanned(print_lines(stmt, self.names), stmt)
             case Launch(allocs=allocs):

@@ -15,9 +15,9 @@ from ..analysis.uses import uses, written_roots
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import ZERO, both, cast, every, index, int32, maximum, minimum
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Select, Unary, Var
-from ..ir.lowered import Address, AtomicOp, Declare, Element, Loop, SetElement
+from ..ir.lowered import Address, AtomicOp, Declare, Element, EndIteration, Loop, SetElement
 from ..ir.node import Node, replace, rewrite, walk
-from ..ir.stmt import Body, Evaluate, If, Kernel, Let, ParallelFor, Stmt
+from ..ir.stmt import Body, Continue, Evaluate, If, Kernel, Let, ParallelFor, Stmt, While
 from .names import Names
 from .scoped import Result, Scoped
 from .vector_body import VectorBody
@@ -62,12 +62,29 @@ class _Lower(Scoped):
             var = int32(axis.var)
             loop: Body = (*vector.before, Loop(var, cast(axis.start, INT32), cast(axis.stop, INT32), inside, simd=True, span=stmt.span))
         else:
-            loop = (Loop(axis.var, axis.start, axis.stop, leaf, span=stmt.span),)
+            leaf, label = self.ends(leaf)
+            loop = (Loop(axis.var, axis.start, axis.stop, leaf, label=label, span=stmt.span),)
         if between is not None:
             loop = (replace(between, body=loop),)
         for axis in reversed(loops[:-1]):
             loop = (Loop(axis.var, axis.start, axis.stop, loop, span=stmt.span),)
         return loop
+
+    def ends(self, body: Body) -> tuple[Body, str]:
+        """`EndIteration` is C's `continue`, or a jump to the end of the body from a loop inside."""
+        if not any(isinstance(n, EndIteration) for s in body for n in walk(s)):
+            return body, ""
+        label = ""
+        out: list[Stmt] = []
+        for s in body:
+            if any(isinstance(n, (Loop, While)) and any(isinstance(e, EndIteration) for e in walk(n)) for n in walk(s)):
+                label = label or self.names.fresh("next")
+            out.append(s)
+
+        def change(node: Node) -> Node:
+            return (replace(node, label=label) if label else Continue(span=node.span)) if isinstance(node, EndIteration) else node
+
+        return tuple(rewrite(s, change) for s in out), label
 
     # ------------------------------------------------------------------------------------------ loop ends from tests
     def clip(self, loops: list[_Axis], body: Body, before: list[Stmt]) -> Body:
@@ -227,13 +244,15 @@ def _tests(cond: Expr) -> list[Expr]:
 
 def _shared_tests(body: Body) -> list[Expr]:
     """Tests that guard every statement of `body`."""
-    if not body or not all(isinstance(s, If) and not s.other for s in body):
+    acting = [s for s in body if not (isinstance(s, Let) and not any(isinstance(n, (AtomicOp, CallExtern)) for n in walk(s)))]
+    if not acting or not all(isinstance(s, If) and not s.other for s in acting):
         return []
-    lists = [_tests(s.cond) for s in body if isinstance(s, If)]
+    lists = [_tests(s.cond) for s in acting if isinstance(s, If)]
     return [t for t in lists[0] if all(t in other for other in lists[1:])]
 
 
 def _without(stmt: Stmt, taken: list[Expr]) -> Body:
-    assert isinstance(stmt, If)
+    if not isinstance(stmt, If):
+        return (stmt,)
     rest = [t for t in _tests(stmt.cond) if t not in taken]
     return (replace(stmt, cond=every(rest)),) if rest else stmt.then

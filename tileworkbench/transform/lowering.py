@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..ir.stmt import Kernel
+from .drop_unused import drop_unused
+from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
+from .fission_threads import fission_threads
 from .flatten_accesses import flatten_accesses
+from .insert_barriers import insert_barriers
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
+from .split_grid_syncs import split_grid_syncs
 from .widen_floats import widen_floats
 
 
@@ -31,10 +36,15 @@ class Step:
 Observer = Callable[[Step, Kernel, Kernel], None]
 
 C_STEPS: tuple[Step, ...] = (
-    Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard"),
+    Step(expand_asserts),
+    Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which fission_threads keeps whole"),
+    Step(insert_barriers),
+    Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
+    Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
+    Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(place_tiles, because="expand_tiles adds tiles"),
 )

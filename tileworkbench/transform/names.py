@@ -5,8 +5,8 @@ from ..analysis.uses import names
 from ..base.dtypes import INDEX, DType
 from ..ir.build import index
 from ..ir.expr import Buffer, Expr, Var
-from ..ir.stmt import Kernel, Launch
 from ..ir.node import walk
+from ..ir.stmt import Kernel, Launch
 
 
 class Names:

@@ -95,7 +95,7 @@ class _Reducing:
         exact = self.combiner in ("max", "min") and self.work.is_float  # NaN rules: not what OpenMP's max does
         reductions = () if exact else ((_OPENMP[self.combiner], acc),)
         simd = bool(reductions) and self.src.type.bits >= 8 and self.work != BOOL
-        start = _identity(self.combiner, self.work)
+        start = identity(self.stmt.op, self.work)
         loop = Loop(var, cast(ZERO, var.type), cast(index(self.count), var.type), (update,), simd=simd, reductions=reductions if simd else ())
         return (Declare(acc, start), loop), Element(acc, ZERO)
 
@@ -104,7 +104,7 @@ class _Reducing:
         *outer, inner = kept
         direct = self.dst.type == self.work and inner.dst_step == index(1)
         acc = self.dst if direct else self.names.tile(f"{self.dst.name}_acc", (index(inner.extent),), self.work, "fragment")
-        start = _identity(self.combiner, self.work)
+        start = identity(self.stmt.op, self.work)
 
         def row(offsets: tuple[Expr, Expr]) -> Body:
             src_at, dst_at = add(src_base, offsets[0]), add(dst_base, offsets[1])
@@ -137,19 +137,25 @@ class _Reducing:
         return _COMBINE[self.stmt.op]
 
     def combine(self, a: Expr, b: Expr) -> Expr:
-        if self.stmt.nan_propagate and self.combiner in ("max", "min") and self.work.is_float:
-            keep_nan = Binary("or", Unary("isnan", a), Unary("isnan", b))
-            return Select(keep_nan, Binary("add", a, b), Binary(self.combiner, a, b))
-        return Binary(self.combiner, a, b)
+        return combine_step(self.stmt.op, a, b, self.stmt.nan_propagate)
 
     def element(self, offset: Expr) -> Expr:
         value = cast(Element(self.src, offset, True), self.work)
         return Unary("abs", value) if self.stmt.op in ("abssum", "absmax") else value
 
 
-def _identity(combiner: str, work: DType) -> Const:
-    """What combines with x to x."""
-    match combiner:
+def combine_step(op: str, a: Expr, b: Expr, nan_propagate: bool) -> Expr:
+    """Two partial results of the reduction or scan `op` as one."""
+    combiner = _COMBINE[op]
+    if nan_propagate and combiner in ("max", "min") and a.dtype.is_float:
+        either = Binary("or", Unary("isnan", a), Unary("isnan", b))
+        return Select(either, Binary("add", a, b), Binary(combiner, a, b))
+    return Binary(combiner, a, b)
+
+
+def identity(op: str, work: DType) -> Const:
+    """What combines with x to x under the reduction or scan `op`: NaN for max and min of floats, which ignore it."""
+    match _COMBINE[op]:
         case "add" | "bitor" | "bitxor":
             return const(0, work)
         case "bitand":
@@ -217,7 +223,7 @@ class _Scanning:
             dst_at = add(add(self.dst_base, offsets[1]), mul(k, self.along.dst_step))
             update = SetElement(acc, ZERO, Binary(op, Element(acc, ZERO), cast(Element(self.src, src_at), self.work)))
             store = SetElement(self.dst, dst_at, cast(Element(acc, ZERO), self.dst.type))
-            return (Declare(acc, _identity(op, self.work)), self.loop(k, 0, (update, store)))
+            return (Declare(acc, identity(self.stmt.op, self.work)), self.loop(k, 0, (update, store)))
 
         return _nest(axes, leaf, self.names)
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from ..analysis.bounds import Bounds
 from ..analysis.linear import has_load
+from ..analysis.uses import written_roots
 from ..ir.build import index
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Element, Grid, Loop
 from ..ir.node import Node, map_children, replace, walk
 from ..ir.stmt import Body, For, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, ScalarParam, Stmt, While
-from ..analysis.uses import written_roots
 
 T = TypeVar("T", bound=Node)
 Result = Stmt | tuple[Stmt, ...] | None

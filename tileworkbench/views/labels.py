@@ -48,26 +48,37 @@ class Labels:
                 return
             label.remove()
 
-    def along(self, text: str, at: tuple[float, float], *, angle: float, above: bool, **style: Any) -> None:
-        """Write `text` along a rising line, just above or below it."""
-        shift = 4.0
+    def along(self, text: str, ends: tuple[tuple[float, float], tuple[float, float]], *, angle: float, above: bool, **style: Any) -> None:
+        """Write `text` along a rising line on log axes, just above or below it, at the first free place from its lower end up."""
+        (xa, ya), (xb, yb) = ends
         turned = math.radians(angle + 90)
-        dx, dy = shift * math.cos(turned), shift * math.sin(turned)
-        label = self.axes.annotate(
-            text, at, xytext=(dx, dy) if above else (-dx, -dy), textcoords="offset points", rotation=angle, rotation_mode="anchor",
-            va="bottom" if above else "top", ha="left", zorder=7, **style,
-        )  # fmt: skip
-        self._halo(label)
-        box = self._box(label)  # the box of a turned text holds much that is free: take what lies along its diagonal
-        steps = 12
+        dx, dy = 4.0 * math.cos(turned), 4.0 * math.sin(turned)
+        for place in (0.07, 0.2, 0.33, 0.46, 0.6, 0.07):
+            at = (xa * (xb / xa) ** place, ya * (yb / ya) ** place)
+            label = self.axes.annotate(
+                text, at, xytext=(dx, dy) if above else (-dx, -dy), textcoords="offset points", rotation=angle, rotation_mode="anchor",
+                va="bottom" if above else "top", ha="left", zorder=7, **style,
+            )  # fmt: skip
+            pieces = self._pieces(label)
+            if place == 0.6 or not any(_clash(piece, t) for piece in pieces for t in self.taken):
+                self.taken += pieces
+                self._halo(label)
+                return
+            label.remove()
+
+    def _pieces(self, label: Any) -> list[Box]:
+        """Small boxes along the diagonal of a turned text, whose own box holds much that is free."""
+        box, steps = self._box(label), 12
+        out = []
         for i in range(steps):
             x, y = (low + (high - low) * (i + 0.5) / steps for low, high in ((box[0], box[2]), (box[1], box[3])))
-            self.taken.append((x - 7, y - 5, x + 7, y + 5))
+            out.append((x - 4, y - 2, x + 4, y + 2))
+        return out
 
     def _claim(self, label: Any, *, force: bool) -> bool:
         mine, area = self._box(label), self.axes.get_window_extent()
         outside = mine[0] < area.x0 + 1 or mine[2] > area.x1 + 4 or mine[1] < area.y0 + 1 or mine[3] > area.y1 + 2
-        clash = any(mine[0] < t[2] and t[0] < mine[2] and mine[1] < t[3] and t[1] < mine[3] for t in self.taken)
+        clash = any(_clash(mine, t) for t in self.taken)
         if (outside or clash) and not force:
             return False
         self.taken.append(mine)
@@ -79,24 +90,27 @@ class Labels:
         return (box.x0 - 2, box.y0 - 1, box.x1 + 2, box.y1 + 1)
 
     def _halo(self, label: Any) -> None:
-        from matplotlib.patheffects import withStroke
+        """A strip of the background behind the letters, so that no line crosses them. (Outlined letters would become shapes in SVG.)"""
+        label.set_bbox({"facecolor": self.halo, "edgecolor": "none", "alpha": 0.75, "pad": 0.4})
 
-        label.set_path_effects([withStroke(linewidth=2.5, foreground=self.halo)])
+
+def _clash(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def around(distance: float, *, reach: int = 5) -> list[tuple[float, float]]:
-    """Places around a dot: above and below, then to the sides, then farther away."""
+def around(distance: float, *, reach: int = 6) -> list[tuple[float, float]]:
+    """Places around a dot: above and below, then aslant and beside it, farther and farther away."""
     out: list[tuple[float, float]] = []
-    for ring in range(1, reach + 1):
-        d = distance + 12 * (ring - 1)
-        out += [(0, d), (0, -d), (0.6 * d, d), (0.6 * d, -d), (-0.6 * d, d), (-0.6 * d, -d)]
-    return out
+    for ring in range(reach):
+        d = distance + 11 * ring
+        out += [(0, d), (0, -d), (0.7 * d, 0.8 * d), (0.7 * d, -0.8 * d), (-0.7 * d, 0.8 * d), (-0.7 * d, -0.8 * d), (d, 0), (-d, 0)]
+    return [*out, (distance, distance)]
 
 
-def beside(distance: float, *, reach: int = 5) -> list[tuple[float, float]]:
-    """Places for a longer text: right of a dot, left of it, then above and below, farther and farther away."""
-    out: list[tuple[float, float]] = [(distance, 0), (-distance, 0)]
-    for ring in range(1, reach + 1):
+def beside(distance: float, *, reach: int = 6) -> list[tuple[float, float]]:
+    """Places for a longer text: right of a dot, then aslant, above and below, farther and farther away."""
+    out: list[tuple[float, float]] = []
+    for ring in range(reach):
         d = distance + 13 * ring
-        out += [(0, d), (0, -d), (distance, d), (distance, -d), (-distance, d), (-distance, -d)]
-    return out
+        out += [(d, 0), (0.7 * d, d), (0.7 * d, -d), (0, 1.3 * d), (0, -1.3 * d), (-d, 0), (-0.7 * d, d), (-0.7 * d, -d)]
+    return [*out, (distance, distance)]

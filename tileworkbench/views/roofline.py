@@ -1,7 +1,7 @@
 """The roofline: FLOP/s against FLOP per byte, one dot for each level of memory, under the roofs of the machine.
 
 The frame is fixed by the machine, so pictures of different kernels can be laid over each other; a dot outside it sits on the border with its
-numbers. Measured roofs are solid, stated ones dashed; measured dots are filled, predicted ones hollow.
+numbers. Measured roofs are solid, stated ones dashed; measured dots are filled, predicted ones hollow. `has_heading` writes the verdict above.
 """
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.machine import Quantity
-from ..model.report import ABOVE, Point, Report, percent
+from ..model.report import ABOVE, Point, Report, percent, words
 from ..model.values import Measured, show
 from .labels import Labels, around, beside
-from .view import LIGHT, MARKERS, Theme, View, new_figure, text_table
+from .view import MARKERS, Theme, View, new_figure, text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +29,7 @@ class Roofline(View):
     """The roofline of one report, or of several on one machine: the last one in full, earlier ones as faint dots ("before and after")."""
 
     reports: tuple[Report, ...]
+    has_heading: bool = True
 
     @staticmethod
     def of(*reports: Report) -> Roofline:
@@ -63,8 +64,9 @@ class Roofline(View):
         """Roofs and dots as plain numbers, base units."""
         r = self.report
         roofs = [
-            {"level": x.name, "bandwidth": x.roof.value * 1e9, "ridge": r.peak.value / x.roof.value, "measured": x.roof.measured, "source": x.roof.source}
+            {"level": x.name, "bandwidth": q.value * 1e9, "ridge": r.peak.value / q.value, "measured": q.measured, "source": q.source}
             for x in r.levels
+            for q in (x.roof,)
         ]
         dots = [
             {"kernel": q.kernel, "level": p.level, "intensity": p.intensity, "rate": p.rate.value, "measured": isinstance(p.rate, Measured)}
@@ -81,21 +83,24 @@ class Roofline(View):
             intensity = _number(x.intensity) if x.intensity else "-"
             ridge = _number(r.peak.value / x.roof.value)
             rows.append([x.name, str(x.roof), ridge, intensity, _roof_at(r, x.intensity, x.roof), percent(r.shares[x.name])])
-        rate = f"{r.kernel}: {show(r.rate.value, 'FLOP/s')}, {'measured' if r.measured else 'predicted'}; peak {r.peak} ({r.dtype})"
+        rate = f"{r.kernel}: {show(r.rate.value, 'FLOP/s')}, {'measured' if r.measured else 'predicted'}; peak {r.peak} ({words(r.dtype)})"
         return f"{self.title}\n{rate}\n" + text_table(["level", "bandwidth", "ridge", "FLOP/byte", "roof there", "reached"], rows)
 
     # ------------------------------------------------------------------------------------------ the picture
-    def _figure(self, theme: Theme = LIGHT) -> Figure:
+    def _figure(self, theme: Theme) -> Figure:
         figure = new_figure(SIZE, theme)
-        axes = figure.add_axes((0.1, 0.125, 0.88, 0.735))
-        figure.text(0.015, 0.968, self.report.verdict, fontsize=10.5, fontweight="bold", color=theme.text, va="top")
-        figure.text(0.015, 0.912, self.title, fontsize=8.5, color=theme.faint, va="top")
+        axes = figure.add_axes((0.1, 0.125, 0.88, 0.735 if self.has_heading else 0.85))
+        if self.has_heading:
+            figure.text(0.015, 0.968, self.report.verdict, fontsize=10.5, fontweight="bold", color=theme.text, va="top")
+            figure.text(0.015, 0.912, self.title, fontsize=8.5, color=theme.faint, va="top")
         _style(axes, self.frame, theme)
         labels = Labels(axes, theme.background)
         self._roofs(axes, theme, labels)
         for earlier in self.reports[:-1]:
-            self._trail(axes, earlier, theme, faint=True)
+            for _, at in self._trail(axes, earlier, theme, faint=True):
+                labels.avoid_dot(at, radius=6)
         self._dots(axes, theme, labels)
+        self._names(axes, theme, labels)
         return figure
 
     def _roofs(self, axes: Axes, theme: Theme, labels: Labels) -> None:
@@ -110,21 +115,21 @@ class Roofline(View):
             axes.plot([start, peak / slope], [start * slope, peak], color=color, lw=1.6, ls=_dash(level.roof), zorder=3, solid_capstyle="round")
             axes.plot([peak / slope] * 2, [y0, peak], color=color, lw=0.7, ls=(0, (1, 3)), zorder=1)
             labels.avoid_line((start, start * slope), (peak / slope, peak))
-        labels.place(f"{r.peak} {r.dtype}", (x1, peak), [(-6, 4), (-6, -4)], fontsize=8.5, color=theme.text)
-        self._roof_names(axes, theme, labels)
 
-    def _roof_names(self, axes: Axes, theme: Theme, labels: Labels) -> None:
-        """A name on each line: above it, or below where the next line above is near; and the ridge at the foot of its drop line."""
-        r, (x0, _, y0, _) = self.report, self.frame
+    def _names(self, axes: Axes, theme: Theme, labels: Labels) -> None:
+        """A name on each roof: above it, or below where the next line above is near; and the ridge at the foot of its drop line."""
+        r, (x0, x1, y0, _) = self.report, self.frame
+        places = [(-6.0 - back, side) for side in (4.0, -4.0, 16.0, -16.0) for back in (0.0, 60.0, 120.0, 180.0)]
+        labels.place(f"{r.peak} {words(r.dtype)}", (x1, r.peak.value * 1e9), places, fontsize=8.5, color=theme.text)
         peak, angle = r.peak.value * 1e9, _slope(axes)
         rates = sorted((x.roof.value for x in r.levels), reverse=True)
         for level in r.levels:
             slope, color = level.roof.value * 1e9, theme.levels.get(level.name, theme.faint)
-            start, end = math.log10(max(x0, y0 / slope)), math.log10(peak / slope)
+            start = max(x0, y0 / slope)
             faster = [x for x in rates if x > level.roof.value]
             above = not faster or math.log10(faster[-1] / level.roof.value) > 0.34
-            x = 10 ** (start + 0.05 * (end - start))
-            labels.along(f"{level.name} {level.roof}", (x, x * slope), angle=angle, above=above, fontsize=8, color=color)
+            ends = ((start, start * slope), (peak / slope, peak))
+            labels.along(f"{level.name} {level.roof}", ends, angle=angle, above=above, fontsize=8, color=color)
             labels.place(_number(peak / slope), (peak / slope, y0), [(3, 3), (-3, 3), (3, 14)], fontsize=7, color=theme.faint)
 
     def _trail(self, axes: Axes, r: Report, theme: Theme, *, faint: bool) -> list[tuple[Point, tuple[float, float]]]:
@@ -138,10 +143,9 @@ class Roofline(View):
             for depth, (point, (x, y)) in enumerate(group):
                 color, size = theme.levels.get(point.level, theme.faint), 7.5 + 3.4 * (len(group) - 1 - depth)
                 is_filled = isinstance(point.rate, Measured) and depth == len(group) - 1
-                axes.plot(
-                    [x], [y], marker=MARKERS.get(point.level, "o"), ms=size * (0.65 if faint else 1), mfc=color if is_filled else theme.background, mec=color,
-                    mew=1.6, alpha=0.45 if faint else 1.0, zorder=6, ls="none", clip_on=False,
-                )  # fmt: skip
+                inside = color if is_filled else theme.background
+                look: dict[str, Any] = {"ms": 0.65 * size, "alpha": 0.45} if faint else {"ms": size}
+                axes.plot([x], [y], marker=MARKERS.get(point.level, "o"), mfc=inside, mec=color, mew=1.6, zorder=6, ls="none", clip_on=False, **look)
         return placed
 
     def _dots(self, axes: Axes, theme: Theme, labels: Labels) -> None:
@@ -152,6 +156,7 @@ class Roofline(View):
         rate, rightmost = placed[0][0].rate, max(at for _, at in placed)
         if isinstance(rate, Measured) and rate.best > rate.value * 1.02:
             axes.plot([rightmost[0]] * 2, [rate.value, rate.best], color=theme.faint, lw=1.2, marker="_", ms=6, zorder=5)
+        labels.avoid_line(placed[0][1], rightmost)
         for group in _near(placed):
             labels.avoid_dot(group[0][1], radius=6 + 2.4 * len(group))
         labels.place(self._headline(), rightmost, beside(11), fontsize=9, fontweight="bold", color=theme.warning if self._is_above else theme.text)

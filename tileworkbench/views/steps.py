@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..interpret.trace import TileStep
-from .view import MARKERS, Theme, View, escape, new_figure, table, text_table
+from ..ir.stmt import ParallelFor
+from .view import MARKERS, Theme, View, escape, image, new_figure, table, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One tile operation. `values` holds the watched buffers' value after it; `changed` names those that it wrote."""
+    """One tile operation. `values` holds the watched buffers' values after it, None before the first write; `changed` names those that it wrote."""
 
     number: int
     kind: str
     loops: tuple[tuple[str, int], ...]
     line: str
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
     changed: frozenset[str]
 
 
@@ -64,12 +65,13 @@ class Stepping(View):
         return text_table(["operation", "loop", "line", "step", *self.watched], rows, left=3)
 
     def html(self) -> str:
-        """The table with inline styles; changed values are bold and marked with `*`."""
+        """The curves, then the table; changed values are bold and marked with `*`."""
         rows = []
         for step in self.steps:
             shown = [f"<b>{_number(v)}*</b>" if name in step.changed else _number(v) for name, v in zip(self.watched, step.values, strict=True)]
             rows.append([escape(step.kind), escape(_loops(step)), f"<code>{escape(step.line)}</code>", str(step.number), *shown])
-        return table(["operation", "loop", "line", "step", *map(escape, self.watched)], rows, left=3)
+        picture = f'<div style="max-width: 700px">{image(self.png(), alt="The same values as curves over the steps.")}</div>'
+        return picture + table(["operation", "loop", "line", "step", *map(escape, self.watched)], rows, left=3)
 
     def _figure(self, theme: Theme) -> Figure:
         """One curve for each watched value over the steps; a mark where a step changed it."""
@@ -79,7 +81,8 @@ class Stepping(View):
         for i, (name, axis) in enumerate(zip(self.watched, axes, strict=True)):
             colour, mark = colours[i % len(colours)], [*MARKERS.values()][i % len(MARKERS)]
             hit = [s for s in self.steps if name in s.changed]
-            axis.step([s.number for s in self.steps], [s.values[i] for s in self.steps], where="post", color=colour, linewidth=1.5)
+            seen = [s for s in self.steps if s.values[i] is not None]
+            axis.step([s.number for s in seen], [s.values[i] for s in seen], where="post", color=colour, linewidth=1.5)
             axis.plot([s.number for s in hit], [s.values[i] for s in hit], mark, color=colour, markersize=5)
             axis.set_ylabel(f"{name}[{', '.join(map(str, self.at))}]", color=theme.text)
             axis.set_facecolor(theme.background)
@@ -96,7 +99,7 @@ def stepping(trace: Iterable[TileStep], watch: Sequence[str], at: tuple[int, ...
     The trace must hold values (`TraceOptions(values=True)`) of one block. Raises: ValueError if no step writes one of the buffers.
     """
     watched = tuple(watch)
-    now = dict.fromkeys(watched, float("nan"))
+    now: dict[str, float | None] = dict.fromkeys(watched)
     written: set[str] = set()
     steps: list[Step] = []
     for number, step in enumerate(trace):
@@ -111,7 +114,7 @@ def stepping(trace: Iterable[TileStep], watch: Sequence[str], at: tuple[int, ...
                     changed.add(name)
         written |= changed
         if written:
-            line = step.span.source_line().strip() if step.span else ""
+            line = _line(step)
             steps.append(Step(number, step.kind, step.loops, line, tuple(now[n] for n in watched), frozenset(changed)))
     if missing := [name for name in watched if name not in written]:
         raise ValueError(
@@ -120,8 +123,14 @@ def stepping(trace: Iterable[TileStep], watch: Sequence[str], at: tuple[int, ...
     return Stepping(watched, at, tuple(steps))
 
 
-def _number(value: float) -> str:
-    return f"{value:.5g}"
+def _line(step: TileStep) -> str:
+    """The author's line; of a parallel loop its first statement, which says more than the loop."""
+    span = next((s.span for s in step.stmt.body if s.span), step.span) if isinstance(step.stmt, ParallelFor) else step.span
+    return span.source_line().strip() if span else ""
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
 
 
 def _loops(step: Step) -> str:

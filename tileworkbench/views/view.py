@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -62,17 +64,25 @@ class View:
         return f'<div style="max-width: 100%">{image(self.png(), alt=str(self))}</div>'
 
     def svg(self, theme: str = "light") -> str:
-        """The picture as SVG text."""
+        """The picture as SVG text, with letters that can be searched and read aloud."""
+        from matplotlib import rc_context
+
         figure = self._figure(THEMES[theme])
         out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "tileworkbench"})
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tileworkbench"}):
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "tileworkbench"})
         return out.getvalue()
 
     def png(self, theme: str = "light", dpi: int = 110) -> bytes:
-        """The picture as PNG bytes."""
+        """The picture as PNG bytes, with a palette of 64 colours: a third of the size, and no difference that the eye finds in lines and text."""
+        from PIL import Image  # matplotlib brings it
+
         figure = self._figure(THEMES[theme])
+        figure.set_dpi(dpi)
+        canvas: Any = figure.canvas
+        canvas.draw()
         out = io.BytesIO()
-        figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
+        Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, format="png", optimize=True)
         return out.getvalue()
 
     def save(self, path: str | Path, theme: str = "light") -> Path:
@@ -96,7 +106,8 @@ class View:
         lines = str(self).splitlines() or [""]
         width = max(len(line) for line in lines)
         figure = new_figure((max(2.0, 0.083 * width + 0.3), max(0.6, 0.19 * len(lines) + 0.2)), theme)
-        figure.text(0.15 / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight(), "\n".join(lines), family="monospace", size=8.5, va="top", color=theme.text)
+        x, y = 0.15 / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
+        figure.text(x, y, "\n".join(lines), family="monospace", size=8.5, va="top", color=theme.text)
         return figure
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

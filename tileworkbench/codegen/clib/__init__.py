@@ -8,6 +8,7 @@ TWB_FN int32_t twb_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 >>> call_name("exp", DType("float32")), cast_name(DType("float32"), DType("bfloat16")), atomic_name("add", DType("float16"))
 ('twb_exp_f32', 'twb_f32_to_bf16', 'twb_atomic_add_f16')
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -30,7 +31,8 @@ from .vectors import vector_functions
 _TABLE: dict[str, CFunction] = {
     f.name: f
     for f in (
-        *convert_functions(), *integer_functions(), *nibble_functions(), *atomic_functions(), *vector_functions(), *copy_functions(), *row_functions(),
+        *convert_functions(), *integer_functions(), *nibble_functions(), *atomic_functions(),
+        *vector_functions(), *copy_functions(), *row_functions(),
         *common_functions("f32"), *common_functions("f64"), *libm_functions(), *exp_functions(), *trig_functions(),
     )
 }  # fmt: skip

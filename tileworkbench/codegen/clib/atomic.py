@@ -1,4 +1,5 @@
 """Atomic read-modify-write on one element; each returns the old value. All are sequentially consistent: no weaker order is cheaper on x86."""
+
 from __future__ import annotations
 
 from .function import C_TYPE, INTEGERS, CFunction, function
@@ -47,7 +48,7 @@ def _float(short: str) -> tuple[CFunction, ...]:
     narrow = short in ("f16", "bf16")
     work = "f32" if narrow else short
     up, down = f"twb_{short}_to_f32", f"twb_f32_to_{short}"
-    wrap = (lambda e: f"{down}({e})") if narrow else (lambda e: e)  # noqa: E731  # two spellings of one step
+    wrap = (lambda e: f"{down}({e})") if narrow else (lambda e: e)  # two spellings of one step
     was, value = (f"{up}(was)", f"{up}(v)") if narrow else ("was", "v")
     steps = {"add": f"{was} + {value}", "max": f"twb_max_{work}({was}, {value})", "min": f"twb_min_{work}({was}, {value})"}
     out = []

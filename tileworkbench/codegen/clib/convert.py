@@ -2,6 +2,7 @@
 
 Rounding is to nearest, ties to even; NaN stays NaN; overflow gives infinity, or NaN in float8_e4m3fn.
 """
+
 from __future__ import annotations
 
 from .function import C_TYPE, INTEGERS, NARROW_FLOATS, SIGNED, CFunction, function, int_bits
@@ -76,7 +77,8 @@ def _small(short: str, t: dict[str, str]) -> tuple[CFunction, CFunction]:
         "mag": hex(sign - 1), "sign": hex(sign), "up": str(32 - bits), "down": str(32 - bits), "shift": str(shift), "scale": f"0x1p{127 - bias}f",
         "special": f"== {sign - 1:#x}" if finite_only else f">= {infinity:#x}",
         "rebias": f"{(127 - bias) << 23:#x}u", "half": f"{(1 << (shift - 1)) - 1:#x}u", "normal": f"{(128 - bias) << 23:#x}u",
-        "magic": f"{(127 - bias + shift + 1) << 23:#x}u", "max": hex(sign - 2 if finite_only else infinity), "over": hex(nan if finite_only else infinity),
+        "magic": f"{(127 - bias + shift + 1) << 23:#x}u", "max": hex(sign - 2 if finite_only else infinity),
+        "over": hex(nan if finite_only else infinity),
         "nan": hex(nan), **t,
     }  # fmt: skip
     up_body, down_body = (_FROM_SMALL, _TO_SMALL) if short != "f16" else (_native(_FROM_HALF, _FROM_SMALL), _native(_TO_HALF, _TO_SMALL))
@@ -100,8 +102,8 @@ def _saturating(source: str, short: str) -> CFunction:
     low = f"-{float(1 << (bits - 1)).hex()}{f}" if signed else f"0.0{f}"
     t = {"s": short, "t": C_TYPE[short], "f": C_TYPE[source], "from": source, "low": low, "below": f"{float(below).hex()}{f}"}
     # narrow types go through int32, the only width that x86 vectors convert before AVX-512
-    via = C_TYPE[short] if bits >= 32 else "int32_t"
-    body = f"$f y = x >= $low ? x : $low;\ny = y <= $below ? y : $below;\n$t r = ($t)({via})(x == x ? y : 0);"
+    via = "" if bits >= 32 else "(int32_t)"
+    body = f"$f y = x >= $low ? x : $low;\ny = y <= $below ? y : $below;\n$t r = ($t){via}(x == x ? y : 0);"
     if below != high:
         body += f"\nreturn x > $below ? ($t){high}{'u' * (not signed)}{'ll' * (bits == 64)} : r;"
     else:

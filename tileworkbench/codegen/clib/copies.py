@@ -2,6 +2,7 @@
 
 gcc 12 does not vectorise `_Float16` casts on x86, so these loops name the instruction; elsewhere they are plain vector loops.
 """
+
 from __future__ import annotations
 
 from .function import CFunction, function

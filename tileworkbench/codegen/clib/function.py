@@ -3,6 +3,7 @@
 `twb_exp_f32` is exp on float32; `twb_f32_to_f16` converts. Storage types: float16 and bfloat16 are uint16_t, float8 and
 bool uint8_t, 4-bit integers two to a byte (low half first) and int8_t/uint8_t as values.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

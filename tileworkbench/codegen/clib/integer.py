@@ -2,6 +2,7 @@
 
 Division by zero gives 0; min // -1 wraps; shift counts outside [0, width) give 0 (arithmetic right: the sign).
 """
+
 from __future__ import annotations
 
 from .function import C_TYPE, INTEGERS, SIGNED, CFunction, function, int_bits

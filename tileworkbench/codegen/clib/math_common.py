@@ -1,4 +1,5 @@
 """Float functions that are the same for float32 and float64: choices, classification, rounding, and what C's library provides."""
+
 from __future__ import annotations
 
 from .function import CFunction, function
@@ -35,7 +36,12 @@ def common_functions(short: str) -> tuple[CFunction, ...]:
         test("isfinite", "__builtin_fabs$f(x) < __builtin_inf$f()"),
         binary("copysign", "__builtin_copysign$f(a, b)"),
         binary("truncdiv", "__builtin_trunc$f(a / b)"),
-        binary("floordiv", "__builtin_floor$f(a / b)"),
+        function(
+            "$t twb_floordiv_$s($t a, $t b)",
+            "if (b == 0) return a / b;\n$t r = twb_fmod_$s(a, b), q = (a - r) / b;\nif (r != 0 && (r < 0) != (b < 0)) q -= 1;\n"
+            "$t n = __builtin_floor$f(q);\nreturn q - n > ($t)0.5 ? n + 1 : n;",
+            f"twb_fmod_{short}", **t,
+        ),
         binary("truncmod", "twb_fmod_$s(a, b)", f"twb_fmod_{short}"),
         function(
             "$t twb_floormod_$s($t a, $t b)",

@@ -5,11 +5,12 @@ with m in [2/3, 4/3). The polynomials were fitted to the least relative error of
 coefficients rounded to float32 one after the other); log 2 comes in two parts so that n times the first is exact.
 Errors stay below 2 units in the last place (tanh: 2.5, pow: 1), denormal results included; the tests measure them.
 """
+
 from __future__ import annotations
 
 from .function import CFunction, function
 
-_INF, _NAN = "__builtin_inff()", "__builtin_nanf(\"\")"
+_INF, _NAN = "__builtin_inff()", '__builtin_nanf("")'
 
 
 def horner(x: str, coefficients: tuple[str, ...]) -> str:
@@ -26,13 +27,26 @@ _EXP = horner("r", ("0x1.fffffcp-2f", "0x1.555492p-3f", "0x1.5558aep-5f", "0x1.1
 _EXPM1 = horner("r", ("0.5f", "0x1.555554p-3f", "0x1.5554f8p-5f", "0x1.1112d8p-7f", "0x1.6d3a44p-10f", "0x1.9e730cp-13f"))
 _LOG = horner(
     "f",
-    ("-0.5f", "0x1.555506p-2f", "-0x1.fffef8p-3f", "0x1.99d052p-3f", "-0x1.559cc0p-3f", "0x1.1ed52ap-3f", "-0x1.f3293ap-4f", "0x1.1e6e2ap-3f", "-0x1.07d88ap-3f"),
+    (
+        "-0.5f",
+        "0x1.555506p-2f",
+        "-0x1.fffef8p-3f",
+        "0x1.99d052p-3f",
+        "-0x1.559cc0p-3f",
+        "0x1.1ed52ap-3f",
+        "-0x1.f3293ap-4f",
+        "0x1.1e6e2ap-3f",
+        "-0x1.07d88ap-3f",
+    ),
 )
 _ERF_SMALL = horner("s", ("0x1.06eba6p-3f", "-0x1.8126e8p-2f", "0x1.ce1ab4p-4f", "-0x1.b68e66p-6f", "0x1.474a0ep-8f", "-0x1.3a48e2p-11f"))
-_ERF_LARGE = horner("t", ("0x1.20ef2ep+0f", "0x1.4531f8p-1f", "0x1.b32d24p-4f", "-0x1.856bb4p-6f", "0x1.ddcfcep-9f", "-0x1.533d9ap-12f", "0x1.7b41a0p-17f"))
+_ERF_LARGE = horner(
+    "t", ("0x1.20ef2ep+0f", "0x1.4531f8p-1f", "0x1.b32d24p-4f", "-0x1.856bb4p-6f", "0x1.ddcfcep-9f", "-0x1.533d9ap-12f", "0x1.7b41a0p-17f")
+)
 # 2**f in double, Taylor, |f| <= 1/2; log2((1 + s) / (1 - s)) / s in s * s, |s| <= 1/5
 _POW_EXP = horner("f", (
-    "1.0", "0x1.62e42fefa39efp-1", "0x1.ebfbdff82c58fp-3", "0x1.c6b08d704a0c0p-5", "0x1.3b2ab6fba4e77p-7", "0x1.5d87fe78a6731p-10", "0x1.430912f86c787p-13",
+    "1.0", "0x1.62e42fefa39efp-1", "0x1.ebfbdff82c58fp-3", "0x1.c6b08d704a0c0p-5", "0x1.3b2ab6fba4e77p-7", "0x1.5d87fe78a6731p-10",
+    "0x1.430912f86c787p-13",
     "0x1.ffcbfc588b0c7p-17", "0x1.62c0223a5c824p-20", "0x1.b5253d395e7c4p-24",
 ))  # fmt: skip
 _POW_LOG = horner("z", tuple(f"(2.8853900817779268 / {2 * i + 1})" for i in range(9)))
@@ -95,7 +109,8 @@ def _exponentials() -> tuple[CFunction, ...]:
 
 def _logarithms() -> tuple[CFunction, ...]:
     def by_factor(name: str, high: str, low: str, n_high: str, n_low: str) -> CFunction:
-        body = f"{_LOG_PARTS}\nfloat h = f * {high}, d = TWB_FMAF(f, {high}, -h) + f * {low};\nfloat r = n * {n_high} + (h + (q * {high} + d + n * {n_low}));\n"
+        body = f"{_LOG_PARTS}\nfloat h = f * {high}, d = TWB_FMAF(f, {high}, -h) + f * {low};\n"
+        body += f"float r = n * {n_high} + (h + (q * {high} + d + n * {n_low}));\n"
         return function(f"float twb_{name}_f32(float x)", body + _LOG_END, *_BITS, log=_LOG)
 
     log_body = f"{_LOG_PARTS}\nfloat r = n * 0x1.62e400p-1f + (f + (q + n * 0x1.7f7d1cp-20f));\n{_LOG_END}"
@@ -116,7 +131,8 @@ def _derived() -> tuple[CFunction, ...]:
     large = "4096.0f"
     erf_body = (
         f"float a = __builtin_fabsf(x), s = x * x, t = a < 4.0f ? a : 4.0f;\nfloat small = {_ERF_SMALL} * x + x;\n"
-        f"float large = __builtin_copysignf(1.0f - twb_exp_f32(-t * {_ERF_LARGE}), x);\nfloat r = a > 0.921875f ? large : small;\nreturn x == x ? r : x;"
+        f"float large = __builtin_copysignf(1.0f - twb_exp_f32(-t * {_ERF_LARGE}), x);\n"
+        "float r = a > 0.921875f ? large : small;\nreturn x == x ? r : x;"
     )
     return (
         function(
@@ -139,7 +155,8 @@ def _derived() -> tuple[CFunction, ...]:
         function("float twb_erf_f32(float x)", erf_body, "twb_exp_f32"),
         function(
             "float twb_asinh_f32(float x)",
-            f"float a = __builtin_fabsf(x), s = a < {large} ? a * a : 0.0f;\nfloat near = twb_log1p_f32(a + s / (1.0f + __builtin_sqrtf(s + 1.0f)));\n"
+            f"float a = __builtin_fabsf(x), s = a < {large} ? a * a : 0.0f;\n"
+            "float near = twb_log1p_f32(a + s / (1.0f + __builtin_sqrtf(s + 1.0f)));\n"
             f"return __builtin_copysignf(a < {large} ? near : twb_log_f32(a) + 0x1.62e430p-1f, x);",
             "twb_log1p_f32", "twb_log_f32",
         ),

@@ -1,9 +1,10 @@
 """float32 trigonometry without branches, calls or tables.
 
-sin and cos reduce every float32 exactly enough (Payne and Hanek): x = m * 2**e with m an integer of 24 bits, so x * 2 / pi modulo 4 needs only the
-96 bits of 2 / pi from weight 2**(1 - e) on. They are put together from 32-bit words with masks, as gcc 12 does not gather from a table.
-Errors stay below 2 units in the last place (tan: 3.5).
+sin and cos reduce every float32 exactly enough (Payne and Hanek): x = m * 2**e with m an integer of 24 bits, so x * 2 / pi modulo 4 needs only
+the 96 bits of 2 / pi from weight 2**(1 - e) on. They are put together from 32-bit words with masks, as gcc 12 does not gather from a table.
+Errors stay below 2 units in the last place (tan: 4).
 """
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -15,7 +16,8 @@ _SIN = horner("z", ("-0x1.555546p-3f", "0x1.110776p-7f", "-0x1.995300p-13f"))
 _COS = horner("z", ("0x1.55554ap-5f", "-0x1.6c0c2ap-10f", "0x1.99e904p-16f"))
 _ASIN = horner("z", ("0x1.5555c8p-3f", "0x1.330204p-4f", "0x1.747bb8p-5f", "0x1.8c3e50p-6f", "0x1.595c60p-5f"))
 _ATAN = horner("s", (
-    "-0x1.55553ep-2f", "0x1.9991e4p-3f", "-0x1.242084p-3f", "0x1.c08c1ap-4f", "-0x1.580814p-4f", "0x1.da24cap-5f", "-0x1.fd6fbcp-6f", "0x1.6410e4p-7f",
+    "-0x1.55553ep-2f", "0x1.9991e4p-3f", "-0x1.242084p-3f", "0x1.c08c1ap-4f", "-0x1.580814p-4f", "0x1.da24cap-5f", "-0x1.fd6fbcp-6f",
+    "0x1.6410e4p-7f",
     "-0x1.d32dacp-10f",
 ))  # fmt: skip
 _HALF_PI = "0x1.921fb6p+0f"
@@ -51,7 +53,9 @@ def trig_functions() -> tuple[CFunction, ...]:
     }  # fmt: skip
 
     def circular(name: str, body: str) -> CFunction:
-        return function(f"float twb_{name}_f32(float x)", f"{_REDUCE}\n{body}\nreturn a < {_INF} ? y : x - x;", "twb_bits_f32", "twb_f32_bits", **values)
+        return function(
+            f"float twb_{name}_f32(float x)", f"{_REDUCE}\n{body}\nreturn a < {_INF} ? y : x - x;", "twb_bits_f32", "twb_f32_bits", **values
+        )
 
     # bits of two values are chosen and signed with masks: chained `?:` would become branches
     pick = "uint32_t odd = -(q & 1u), us = twb_bits_f32(sine), uc = twb_bits_f32(cosine);\n"
@@ -72,7 +76,7 @@ def _inverse() -> tuple[CFunction, ...]:
         "float a = __builtin_fabsf(x), z = a > 0.5f ? (1.0f - a) * 0.5f : a * a, s = a > 0.5f ? __builtin_sqrtf(z) : a;\n"
         f"float p = {_ASIN} * z * s + s;\n"
     )
-    asin = f"float r = a > 0.5f ? (0x1.921fb6p+0f - 2.0f * p) - 0x1.777a5cp-25f : p;\nreturn __builtin_copysignf(r, x);"
+    asin = "float r = a > 0.5f ? (0x1.921fb6p+0f - 2.0f * p) - 0x1.777a5cp-25f : p;\nreturn __builtin_copysignf(r, x);"
     acos = (
         "float near = x > 0 ? 2.0f * p : (0x1.921fb6p+1f - 2.0f * p) - 0x1.777a5cp-24f, q = __builtin_copysignf(p, x);\n"
         "return a > 0.5f ? near : (0x1.921fb6p+0f - q) - 0x1.777a5cp-25f;"

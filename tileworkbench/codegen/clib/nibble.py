@@ -1,4 +1,5 @@
 """4-bit integers: element i is the low (even i) or the high (odd i) half of byte i / 2; indices are not negative."""
+
 from __future__ import annotations
 
 from .function import CFunction, function

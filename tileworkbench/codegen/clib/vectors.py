@@ -3,13 +3,12 @@
 The portable spelling makes gcc shuffle each piece into place through the one port that has shuffles; its insert instruction takes the piece
 from memory and needs none (64 x 64 float32 values on a Sapphire Rapids core: 0.33 us instead of 0.50; clang finds it by itself).
 """
+
 from __future__ import annotations
 
 from .function import CFunction, function
 
-_TYPES = {
-    bytes_: f"typedef float twb_v{bytes_ // 4}f32 __attribute__((vector_size({bytes_}), aligned(4), may_alias));\n" for bytes_ in (16, 32, 64)
-}
+_TYPES = {bytes_: f"typedef float twb_v{bytes_ // 4}f32 __attribute__((vector_size({bytes_}), aligned(4), may_alias));\n" for bytes_ in (16, 32, 64)}
 _PIECE = "*(const twb_v4f32 *)"
 _JOIN2 = f"return __builtin_shufflevector({_PIECE}p, {_PIECE}q, 0, 1, 2, 3, 4, 5, 6, 7);"
 _JOIN4 = f"""

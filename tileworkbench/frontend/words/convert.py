@@ -12,12 +12,13 @@ from ...language import convert as words
 from ...language._dispatch import impl
 from ...language.types import as_dtype
 from .. import arith
+from ..scalars import literal_of
 from ..values import Tile, Value, as_expr, both, is_number
 
 
 def convert(dtype: DType, value: Any) -> Value:
     """`T.float32(value)`: a value of that dtype; a Python number becomes a constant."""
-    return Value(as_expr(value, dtype))
+    return Value(arith.cast(literal_of(value) if is_number(value) else as_expr(value), dtype))
 
 
 DType.caster = convert

@@ -49,16 +49,21 @@ def _evaluate(value: Any) -> None:
 
 # ---------------------------------------------------------------------------------------------- C functions
 @impl(words.call_extern)
-def _call_extern(dtype: Any, name: str, *args: Any) -> Any:
+def _call_extern(*args: Any, dtype: Any = None) -> Any:
     """The call happens here, once, and its result is bound: a C function may have effects."""
     builder = current("T.call_extern")
+    before = 1 if dtype is not None else 2  # how many arguments stand before the function's own
+    name = args[before - 1] if len(args) >= before else None
     if not isinstance(name, str):
         raise TileTypeError(f"T.call_extern needs the dtype, then the function's name, got {name!r}", hint='T.call_extern("float32", "f", x)')
-    operands = tuple(_argument(a) for a in args)
+    if dtype is None:
+        dtype = args[0]
+    operands = tuple(_argument(a) for a in args[before:])
     if str(dtype) in ("handle", "void", ""):
         builder.emit(Evaluate(CallExtern(name, operands, INT32)))
         return None
-    return Value(builder.bind(CallExtern(name, operands, as_dtype(dtype)), name))
+    hint = builder.take_hint("result")
+    return Value(builder.bind(CallExtern(name, operands, as_dtype(dtype)), f"{name}_result" if hint == name else hint))  # C sees both names
 
 
 def _argument(arg: Any) -> Expr:
@@ -70,10 +75,13 @@ def _argument(arg: Any) -> Expr:
 
 
 @impl(words.import_source)
-def _import_source(source: str) -> None:
+def _import_source(source: str | None) -> None:
+    builder = current("T.import_source")
+    if source is None:
+        return
     if not isinstance(source, str):
         raise TileTypeError(f"T.import_source needs C source as a string, got {type(source).__name__}")
-    current("T.import_source").imports.append(source)
+    builder.imports.append(source)
 
 
 @impl(words.address_of)

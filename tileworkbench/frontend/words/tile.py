@@ -111,7 +111,13 @@ def _gemm(
             raise TileTypeError(
                 f"T.gemm cannot add products of {region.buffer.type} ({name}) in C, which is {c.buffer.type}", hint='make C a "float32" fragment'
             )
-    builder.emit(Gemm(a, b, c, bool(transpose_A), bool(transpose_B), arith.to_bool(as_expr(clear_accum)), _POLICY.get(int(policy or 0), "square")))
+    builder.emit(Gemm(a, b, c, bool(transpose_A), bool(transpose_B), arith.to_bool(as_expr(clear_accum)), _policy(policy)))
+
+
+def _policy(policy: Any) -> str:
+    if isinstance(policy, int) and int(policy) in _POLICY:
+        return _POLICY[int(policy)]
+    raise TileTypeError(f"T.gemm: {policy!r} is no warp policy", hint="T.GemmWarpPolicy.Square, .FullRow or .FullCol")
 
 
 def _matrix(name: str, operand: Any) -> Region:

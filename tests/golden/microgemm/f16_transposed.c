@@ -1,0 +1,156 @@
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
+TWB_FN float twb_f16_to_f32(uint16_t h) {
+    #if defined(__aarch64__) || (defined(__clang__) && __clang_major__ >= 15 && defined(__F16C__))
+    _Float16 f; __builtin_memcpy(&f, &h, 2); return (float)f;
+    #else
+    uint32_t m = (uint32_t)h & 0x7fff, s = ((uint32_t)h & 0x8000) << 16;
+    float f = twb_f32_bits(m << 13) * 0x1p112f;
+    uint32_t r = m >= 0x7c00 ? m << 13 | 0x7f800000u : twb_bits_f32(f);
+    return twb_f32_bits(r | s);
+    #endif
+}
+TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, int64_t n) {
+    int64_t whole = 0;
+    #if defined(__AVX512F__)
+    typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+    whole = n & -16;
+    for (int64_t i = 0; i < whole; i += 16) *(v16 *)(q + i) = __builtin_ia32_vcvtph2ps512_mask(*(const h16 *)(p + i), (v16){0}, (unsigned short)-1, 4);
+    #elif defined(__F16C__)
+    typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+    whole = n & -8;
+    for (int64_t i = 0; i < whole; i += 8) *(v8 *)(q + i) = __builtin_ia32_vcvtph2ps256(*(const h8 *)(p + i));
+    #endif
+    #pragma omp simd
+    for (int64_t j = whole; j < n; j++) q[j] = twb_f16_to_f32(p[j]);
+}
+typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float twb_v8f32 __attribute__((vector_size(32), aligned(4), may_alias));
+TWB_FN twb_v8f32 twb_join2(const void *p, const void *q) {
+    return __builtin_shufflevector(*(const twb_v4f32 *)p, *(const twb_v4f32 *)q, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
+TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const void *s) {
+    #if defined(__AVX512F__) && !defined(__clang__)
+    typedef float v4 __attribute__((vector_size(16)));
+    typedef float v16 __attribute__((vector_size(64)));
+    v16 x = __builtin_ia32_ps512_ps((v4)*(const twb_v4f32 *)p);
+    x = __builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)q, 1, x, (unsigned short)-1);
+    x = __builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)r, 2, x, (unsigned short)-1);
+    return (twb_v16f32)__builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)s, 3, x, (unsigned short)-1);
+    #else
+    return __builtin_shufflevector(twb_join2(p, q), twb_join2(r, s), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    #endif
+}
+typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
+static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_k6x3t8(int64_t k, const float *a, const float *b, float *c, int clear) {
+    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0};
+    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0};
+    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0};
+    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0};
+    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0};
+    twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0};
+    if (!clear) {
+        c0_0 = *(const twb_v16f32 *)(c + 0);
+        c0_1 = *(const twb_v16f32 *)(c + 16);
+        __builtin_memcpy(&c0_2, c + 32, 8 * sizeof *c);
+        c1_0 = *(const twb_v16f32 *)(c + 40);
+        c1_1 = *(const twb_v16f32 *)(c + 56);
+        __builtin_memcpy(&c1_2, c + 72, 8 * sizeof *c);
+        c2_0 = *(const twb_v16f32 *)(c + 80);
+        c2_1 = *(const twb_v16f32 *)(c + 96);
+        __builtin_memcpy(&c2_2, c + 112, 8 * sizeof *c);
+        c3_0 = *(const twb_v16f32 *)(c + 120);
+        c3_1 = *(const twb_v16f32 *)(c + 136);
+        __builtin_memcpy(&c3_2, c + 152, 8 * sizeof *c);
+        c4_0 = *(const twb_v16f32 *)(c + 160);
+        c4_1 = *(const twb_v16f32 *)(c + 176);
+        __builtin_memcpy(&c4_2, c + 192, 8 * sizeof *c);
+        c5_0 = *(const twb_v16f32 *)(c + 200);
+        c5_1 = *(const twb_v16f32 *)(c + 216);
+        __builtin_memcpy(&c5_2, c + 232, 8 * sizeof *c);
+    }
+    do {
+        const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32);
+        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2;
+        const twb_v16f32 a1 = a[32] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2;
+        const twb_v16f32 a2 = a[64] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2;
+        const twb_v16f32 a3 = a[96] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2;
+        const twb_v16f32 a4 = a[128] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
+        const twb_v16f32 a5 = a[160] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
+        a += 1; b += 48;
+    } while (--k);
+    *(twb_v16f32 *)(c + 0) = c0_0;
+    *(twb_v16f32 *)(c + 16) = c0_1;
+    __builtin_memcpy(c + 32, &c0_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 40) = c1_0;
+    *(twb_v16f32 *)(c + 56) = c1_1;
+    __builtin_memcpy(c + 72, &c1_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 80) = c2_0;
+    *(twb_v16f32 *)(c + 96) = c2_1;
+    __builtin_memcpy(c + 112, &c2_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 120) = c3_0;
+    *(twb_v16f32 *)(c + 136) = c3_1;
+    __builtin_memcpy(c + 152, &c3_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 160) = c4_0;
+    *(twb_v16f32 *)(c + 176) = c4_1;
+    __builtin_memcpy(c + 192, &c4_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 200) = c5_0;
+    *(twb_v16f32 *)(c + 216) = c5_1;
+    __builtin_memcpy(c + 232, &c5_2, 8 * sizeof *c);
+}
+static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
+    int64_t whole = 0;
+#if __has_builtin(__builtin_shufflevector)
+    whole = have & -16;
+    for (int64_t i = 0; i < whole; i += 16) {
+        for (int64_t q = 0; q < (k & -4); q += 4) {
+            const float *s = b + i * 32 + q;
+            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * 32, s + 4 * 32, s + 8 * 32, s + 12 * 32);
+            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * 32, s + 5 * 32, s + 9 * 32, s + 13 * 32);
+            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * 32, s + 6 * 32, s + 10 * 32, s + 14 * 32);
+            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * 32, s + 7 * 32, s + 11 * 32, s + 15 * 32);
+            const twb_v16f32 t0_0 = __builtin_shufflevector(r0, r2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t0_1 = __builtin_shufflevector(r0, r2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t0_2 = __builtin_shufflevector(r1, r3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t0_3 = __builtin_shufflevector(r1, r3, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t1_0 = __builtin_shufflevector(t0_0, t0_2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t1_1 = __builtin_shufflevector(t0_0, t0_2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t1_2 = __builtin_shufflevector(t0_1, t0_3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t1_3 = __builtin_shufflevector(t0_1, t0_3, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            *(twb_v16f32 *)(p + (q + 0) * width + i) = t1_0;
+            *(twb_v16f32 *)(p + (q + 1) * width + i) = t1_1;
+            *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
+            *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
+        }
+        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * 32 + q];
+    }
+#endif
+    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * 32 + q];
+    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
+}
+static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {
+    float *pa = (float *)(scratch + 0);
+    float *pb = (float *)(scratch + 1536);
+    float *raw = (float *)(scratch + 4608);
+    for (int64_t i = 0; i < 12; i++) {
+        twb_copy_f16_to_f32(a + i * 16, pa + i * 32, 16);
+    }
+    {
+        const uint16_t *s = b + 0 * 16 + 0;
+        for (int64_t q = 0; q < 40; q++) {
+            twb_copy_f16_to_f32(s + q * 16, raw + q * 32, 16);
+        }
+        twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(16, 48, 40, raw, pb);
+        for (int64_t i = 0; i < 12; i += 6) twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_k6x3t8(16, pa + i * 32 + 0, pb, c + i * 40 + 0, clear);
+    }
+}

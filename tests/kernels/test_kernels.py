@@ -1,0 +1,93 @@
+"""The kernel library against float64 formulas, on the default target and in the interpreter, at even and ragged sizes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileworkbench.base.dtypes import DType
+from tileworkbench.frontend.prim_func import PrimFunc
+from tileworkbench.kernels import attention, gemm, softmax
+from tileworkbench.runtime.jit import compile
+
+TARGETS = ["c", "interpret"]
+
+
+def run(program: PrimFunc, target: str, *inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    out: np.ndarray[Any, Any] = np.asarray(compile(program, out_idx=-1, target=target)(*inputs), dtype=np.float64)
+    return out
+
+
+def random(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(64, 96, 48), (37, 50, 29), (1, 5, 3)], ids=str)
+def test_gemm(shape: tuple[int, int, int], dtype: str, target: str) -> None:
+    m, n, k = shape
+    a, b = random(1, m, k, dtype=dtype), random(2, k, n, dtype=dtype)
+    got = run(gemm.program(m, n, k, 32, 32, 16, 2, dtype, dtype, True), target, a, b)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    want = np.maximum(wide[0] @ wide[1], 0)
+    allowed = k * 2.0**-24 * (np.abs(wide[0]) @ np.abs(wide[1])) + DType(dtype).unit_roundoff * want
+    assert np.all(np.abs(got - want) <= allowed)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(8, 64), (13, 40), (1, 1)], ids=str)
+def test_softmax(shape: tuple[int, int], target: str) -> None:
+    x = 5 * random(3, *shape)
+    got = run(softmax.program(*shape, 4, "float32"), target, x)
+    away = x.astype(np.float64) - x.max(axis=1, keepdims=True)
+    want = np.exp(away) / np.exp(away).sum(axis=1, keepdims=True)
+    assert np.all(np.abs(got - want) <= want * 2.0**-24 * (2 * np.abs(away) + 16 + shape[1]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("seq", [64, 50, 7])
+def test_attention(seq: int, causal: bool, target: str) -> None:
+    """Sizes that the tiles divide, that end inside a tile, and that are smaller than one."""
+    heads, dim = 2, 16
+    q, k, v = (random(seed, 1, heads, seq, dim) for seed in (4, 5, 6))
+    got = run(attention.program(1, heads, seq, dim, causal, 16, 32, "float32"), target, q, k, v)
+    want, allowed = exact_attention(q, k, v, causal)
+    assert np.all(np.abs(got - want) <= allowed)
+
+
+def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
+    """The formula in float64, and how far rounding to float32 may lead: a score off by e changes its weight by the factor exp(e)."""
+    seq, dim = q.shape[-2:]
+    wide = [t.astype(np.float64) for t in (q, k, v)]
+    scores = wide[0] @ wide[1].swapaxes(-1, -2) / np.sqrt(dim)
+    slip = (dim + 8) * 2.0**-24 * (np.abs(wide[0]) @ np.abs(wide[1]).swapaxes(-1, -2) / np.sqrt(dim)).max(axis=-1, keepdims=True)
+    if causal:
+        scores = np.where(np.tril(np.ones((seq, seq), dtype=bool)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights @ wide[2], (2 * slip + 2 * (seq + 16) * 2.0**-24) * (weights @ np.abs(wide[2]))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: gemm.default_schedule(1024, 1024, 1024), "176x256x256"),
+        (lambda: gemm.default_schedule(5, 0, 300), "16x16x160"),
+        (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
+        (lambda: softmax.default_schedule(8, 100_000), "1 row"),
+        (lambda: attention.default_schedule(1024, 64), "64x128"),
+        (lambda: attention.default_schedule(7, 128), "16x16"),
+    ],
+)
+def test_default_schedules_fit_the_shape(make: Callable[[], object], text: str) -> None:
+    assert str(make()) == text
+
+
+def test_textbook_flops() -> None:
+    assert gemm.flops(2, 3, 4) == 48
+    assert attention.flops(1, 2, 8, 4) == 2 * attention.flops(1, 2, 8, 4, causal=True) == 4 * 2 * 64 * 4
+    assert softmax.flops(3, 5) == 60

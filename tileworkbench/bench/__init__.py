@@ -1,0 +1,1 @@
+"""Measurements that a reader can repeat: `python -m tileworkbench.bench NAME`."""

@@ -1,0 +1,116 @@
+"""C text that brings the operands of a tile product into the form its kernels read: the accumulator's type, b as [k][columns].
+
+A transposed b is turned in blocks: 16-byte pieces of rows are joined to whole vectors, and the vectors transposed inside each 16 bytes by
+log2 rounds of interleaving, which are unpack instructions on x86.
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import DType
+from .clib import FUNCTIONS, c_type, cast_name, suffix
+from .gemm_plan import GemmPlan, GemmSpec, gemm_name
+
+_NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def copy_needs(source: DType, target: DType) -> list[str]:
+    """The library functions that `copy_row` calls."""
+    row = f"twb_copy_{suffix(source)}_to_{suffix(target)}"
+    return [row] if row in FUNCTIONS else [name for name in _casts(source, target) if name.startswith("twb")]
+
+
+def copy_row(source: str, source_type: DType, target: str, target_type: DType, length: str) -> str:
+    """One statement that copies and converts `length` contiguous elements; `source` and `target` are pointers."""
+    row = f"twb_copy_{suffix(source_type)}_to_{suffix(target_type)}"
+    if row in FUNCTIONS:
+        return f"{row}({source}, {target}, {length});"
+    value = f"({source})[x]"
+    for step in _casts(source_type, target_type):
+        value = f"{step}({value})" if step.startswith("twb") else f"{step}{value}"
+    return f'_Pragma("omp simd") for (int64_t x = 0; x < {length}; x++) ({target})[x] = {value};'
+
+
+def convert_rows(
+    source: str, source_type: DType, ld: int, target: str, target_type: DType, ld_to: int, count: int, length: int, pad: str = "    "
+) -> list[str]:
+    """A loop that converts `count` rows of `length` elements, with row strides `ld` and `ld_to`."""
+    copy = copy_row(f"{source} + i * {ld}", source_type, f"{target} + i * {ld_to}", target_type, str(length))
+    return [f"{pad}for (int64_t i = 0; i < {count}; i++) {{", f"{pad}    {copy}", f"{pad}}}"]
+
+
+def vector_name(dtype: DType, lanes: int) -> str:
+    """The C name of a vector of `lanes` values."""
+    return f"twb_v{lanes}{suffix(dtype)}"
+
+
+def _casts(source: DType, target: DType) -> tuple[str, ...]:
+    """The calls, innermost first, that turn a stored `source` into a stored `target`: library functions or C casts."""
+    if suffix(source) == suffix(target):
+        return ()
+    direct = cast_name(source, target)
+    if direct:
+        return (direct,)
+    if source in _NARROW and target != "float32":
+        return (*_casts(source, DType("float32")), *_casts(DType("float32"), target))
+    if target in _NARROW:
+        return (*_casts(source, DType("float64")), *_casts(DType("float64"), target))
+    return (f"({c_type(target)})",)
+
+
+def pack_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
+    """A function that packs `width` columns (of which `have` exist) of `k` rows to [k][width]; missing columns become 0."""
+    acc, name = c_type(spec.acc), f"{gemm_name(spec)}_pack"
+    source, ld = (acc, str(plan.raw_ld)) if plan.raw_ld else (c_type(spec.b), str(spec.ldb))
+    out = [f"static __attribute__((noinline)) void {name}(int64_t k, int64_t width, int64_t have, const {source} *b, {acc} *p) {{"]
+    if not spec.trans_b:
+        out += [
+            "    for (int64_t i = 0; i < k; i++) {",
+            f"        {copy_row(f'b + i * {ld}', spec.b, 'p + i * width', spec.acc, 'have')}",
+            "        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;",
+            "    }",
+            "}",
+        ]
+        return out
+    return [*out, *_transpose(spec, plan, ld), "}"]
+
+
+def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
+    """Blocks of (lanes) rows x (16 bytes of k): 16-byte pieces of rows are joined to whole vectors, then transposed inside each 16 bytes."""
+    group, lanes = 128 // spec.acc.bits, plan.lanes
+    vector = vector_name(spec.acc, lanes)
+    pieces = lanes // group
+    out = [
+        "    int64_t whole = 0;",
+        "#if __has_builtin(__builtin_shufflevector)",
+        f"    whole = have & -{lanes};",
+        f"    for (int64_t i = 0; i < whole; i += {lanes}) {{",
+        f"        for (int64_t q = 0; q < (k & -{group}); q += {group}) {{",
+        f"            const {c_type(spec.acc)} *s = b + i * {ld} + q;",
+    ]
+    for r in range(group):
+        parts = [f"s + {p * group + r} * {ld}" for p in range(pieces)]
+        joined = f"({vector})twb_join{pieces}({', '.join(parts)})" if pieces > 1 else f"*(const {vector} *)({parts[0]})"
+        out.append(f"            const {vector} r{r} = {joined};")
+    names = [f"r{r}" for r in range(group)]
+    for step in range(group.bit_length() - 1):
+        names, lines = _interleave(names, group, lanes, f"{vector} t{step}")
+        out += [f"            const {line}" for line in lines]
+    out += [f"            *({vector} *)(p + (q + {r}) * width + i) = {names[r]};" for r in range(group)]
+    rest = f"for (int64_t q = k & -{group}; q < k; q++) for (int64_t r = 0; r < {lanes}; r++) p[q * width + i + r] = b[(i + r) * {ld} + q];"
+    out += ["        }", f"        {rest}", "    }", "#endif"]
+    out.append(f"    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * {ld} + q];")
+    out.append("    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;")
+    return out
+
+
+def _interleave(names: list[str], group: int, lanes: int, declare: str) -> tuple[list[str], list[str]]:
+    """One of log2(group) passes: the low halves, then the high halves, of vectors r and r + group / 2 are merged value by value in each group."""
+    out: list[str] = []
+    lines: list[str] = []
+    half = group // 2
+    for a, b in zip(names[:half], names[half:], strict=True):
+        for start in (0, half):
+            picks = [base + start + x // 2 + (x % 2) * lanes for base in range(0, lanes, group) for x in range(group)]
+            lines.append(f"{declare}_{len(out)} = __builtin_shufflevector({a}, {b}, {', '.join(map(str, picks))});")
+            out.append(f"{declare.split()[1]}_{len(out)}")
+    return out, lines

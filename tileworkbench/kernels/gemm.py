@@ -1,0 +1,83 @@
+"""C = relu(A @ B), or without the ReLU: the tile walk that everything starts from.
+
+A block owns one (block_m, block_n) tile of C. It walks along K, copies a tile of A and one of B next to the core, and multiplies them into an
+accumulator that stays there. Bytes from memory fall as the tiles grow: each element of A is read N / block_n times, each of B M / block_m times.
+"""
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
+# (annotations of a kernel are values of the kernel language, not types)
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import language as T
+from ..frontend.prim_func import PrimFunc
+from ..runtime.jit import jit
+from ..runtime.kernel import JITKernel
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Tile sizes in elements, and how many tiles a copy may run ahead."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    stages: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.block_m}x{self.block_n}x{self.block_k}"
+
+
+def default_schedule(m: int, n: int, k: int) -> Schedule:
+    """Tiles for a CPU core: B's tile and the accumulator stay in L2, and there are at least a few blocks for each core."""
+    return Schedule(_fit(m, 192), _fit(n, 256), _fit(k, 256))
+
+
+def _fit(size: int, largest: int) -> int:
+    """The tile that covers `size` in equal parts of at most `largest`, rounded up to 16."""
+    parts = T.ceildiv(max(size, 1), largest)
+    return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
+
+
+def program(m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool) -> PrimFunc:
+    """The tile program, for one shape, schedule and pair of types."""
+
+    @T.prim_func
+    def gemm(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((m, n), out_dtype)):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m)) as (bx, by):
+            A_tile = T.alloc_shared((block_m, block_k), dtype)
+            B_tile = T.alloc_shared((block_k, block_n), dtype)
+            acc = T.alloc_fragment((block_m, block_n), "float32")
+            T.clear(acc)
+            for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
+                T.copy(A[by * block_m, ko * block_k], A_tile)
+                T.copy(B[ko * block_k, bx * block_n], B_tile)
+                T.gemm(A_tile, B_tile, acc)
+            if relu:
+                for i, j in T.Parallel(block_m, block_n):
+                    acc[i, j] = T.max(acc[i, j], 0.0)
+            T.copy(acc, C[by * block_m, bx * block_n])
+
+    result: PrimFunc = gemm
+    return result
+
+
+_compiled = jit(out_idx=-1)(program)
+
+
+def gemm(m: int, n: int, k: int, *, dtype: str = "float32", out_dtype: str = "", relu: bool = False, schedule: Schedule | None = None) -> JITKernel:
+    """A kernel C = A @ B for A (m, k), B (k, n), C (m, n).
+
+    Args:
+        dtype: of A and B; products are summed in float32.
+        out_dtype: of C; "" is that of A and B.
+        relu: whether negative results become 0.
+    """
+    s = schedule or default_schedule(m, n, k)
+    kernel: JITKernel = _compiled(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype or dtype, relu)
+    return kernel
+
+
+def flops(m: int, n: int, k: int) -> int:
+    """The textbook's count: a multiplication and an addition for each product."""
+    return 2 * m * n * k
