@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No deadline, since a first example may have to compile; the same examples everywhere, so that a failure can be repeated.
+settings.register_profile("tests", deadline=None, derandomize=True)
+settings.load_profile("tests")
 
 TESTS = Path(__file__).resolve().parent
 Golden = Callable[[str, str], None]

@@ -81,7 +81,7 @@ _NAMES = {
     "unload_ipython_extension": ("notebook", "unload_ipython_extension"),
 }
 # modules that are attributes of the package without being imported by name, as in TileLang
-_MODULES = ("autotuner", "carver", "engine", "env", "language", "layout", "math", "profiler", "quantize", "testing", "tools", "transform", "utils")
+_MODULES = ("autotuner", "carver", "engine", "env", "language", "layout", "math", "profiler", "testing", "tools", "transform", "utils")
 
 __all__ = [*sorted(name for name in _NAMES if "ipython" not in name), "frontend"]
 

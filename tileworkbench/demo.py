@@ -5,6 +5,7 @@ C compiler the same programs run through the interpreter, at small sizes.
 """
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from .views.report_html import ReportPage, Result
 
 Array = NDArray[Any]
 HEAD = ("kernel", "shape", "schedule", "compile ms", "run ms", "GFLOP/s", "of the roof", "L1", "L2", "L3", "DRAM", "check")
-WIDTHS = (17, 15, 12, 11, 9, 8, 13, 8, 8, 8, 8, 5)
+WIDTHS = (16, 18, 11, 10, 8, 8, 12, 8, 8, 8, 8, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def run_demo(out: str | Path = "tileworkbench-demo.html", threads: int | None = 
     threads = threads or available_cores()
     if not has_compiler:
         print("No C compiler found: the kernels run through the interpreter at small sizes. Install gcc, clang, or `pip install tileworkbench[cc]`.")
+        os.environ.setdefault("TILEWORKBENCH_TARGET", "interpret")  # asked for, it is used without another notice
     print("Measuring this machine (once; later runs read the record) ...", flush=True)
     machine = measure_machine()
     print(_machine_line(machine, threads))
@@ -76,11 +78,11 @@ def run_demo(out: str | Path = "tileworkbench-demo.html", threads: int | None = 
     print("  ".join("-" * w for w in WIDTHS))
     outcomes = []
     for case in cases(small=not has_compiler, quick=quick):
-        outcomes.append(_run(case, machine, threads, quick=quick, is_compiled=has_compiler))
+        outcomes.append(_run(case, machine, threads, is_compiled=has_compiler))
         print(_row(_cells(outcomes[-1])), flush=True)
     notes = _notes(outcomes, threads)
     if has_compiler:
-        notes += _peers(outcomes, quick=quick)
+        notes += _peers(outcomes)
     for note in notes:
         print(note)
     place = _page(outcomes, machine, threads, notes).save(Path(out))
@@ -163,7 +165,7 @@ def _roundoff(dtype: str) -> float:
 
 
 # ---------------------------------------------------------------------------------------------- running
-def _run(case: Case, machine: Machine, threads: int, *, quick: bool, is_compiled: bool) -> Outcome:
+def _run(case: Case, machine: Machine, threads: int, *, is_compiled: bool) -> Outcome:
     start = time.perf_counter()
     kernel = case.make()
     compile_ms = (time.perf_counter() - start) * 1e3
@@ -179,8 +181,7 @@ def _run(case: Case, machine: Machine, threads: int, *, quick: bool, is_compiled
     out = Outcome(case, kernel, compile_ms, report.measured.value if report.measured is not None else first_s, error, report)
     if case.peer and is_compiled:
         kernel.num_threads = 1
-        timing = kernel.profile(*case.inputs, warmup_ms=50, rep_ms=300 if quick else 700)
-        out.one_thread_s = [t / 1e3 for t in timing.runs_ms]
+        out.one_thread_s = peers.cpu_times(lambda: kernel(*case.inputs), 1.0)
         kernel.num_threads = threads
     return out
 
@@ -219,17 +220,17 @@ def _notes(outcomes: Sequence[Outcome], threads: int) -> list[str]:
     high = [o.case.name for o in outcomes if o.report.measured is not None and max(o.report.shares.values()) > 1.05]
     if high:
         notes.append(f"above a roof: {', '.join(high)}; the roofs were measured on a busier machine, `tileworkbench doctor --measure` repeats them")
-    notes += [text for o in outcomes for text in o.kernel.facts.notes]
+    notes += [text for o in outcomes if o.report.measured is not None for text in o.kernel.facts.notes]
     return list(dict.fromkeys(notes))
 
 
 # ---------------------------------------------------------------------------------------------- beside other libraries
-def _peers(outcomes: Sequence[Outcome], *, quick: bool) -> list[str]:
-    """One line for each library that is installed: our best time against its best, one thread each."""
+def _peers(outcomes: Sequence[Outcome]) -> list[str]:
+    """One line for each problem of a library that is installed: our best processor time against its best, one thread each."""
     asked = [o for o in outcomes if o.case.peer and o.one_thread_s]
     if not asked:
         return []
-    found = peers.measure_peers(0.3 if quick else 0.7)
+    found = peers.measure_peers()
     lines = []
     for o in asked:
         library, _, problem = o.case.peer.partition(".")
@@ -238,7 +239,7 @@ def _peers(outcomes: Sequence[Outcome], *, quick: bool) -> list[str]:
         ours, theirs = min(o.one_thread_s), min(found[library][problem])
         what = {"gemm": "matmul", "attention": "scaled_dot_product_attention", "causal": "scaled_dot_product_attention, causal"}[problem]
         rate = f"{o.case.flops / ours / 1e9:.3g} against {o.case.flops / theirs / 1e9:.3g} GFLOP/s"
-        lines.append(f"{o.case.name} {o.case.shape}, one thread: {theirs / ours:.2f} x {library} {found[library]['version']} {what} ({rate})")
+        lines.append(f"{o.case.name} {o.case.shape}, one thread each: {theirs / ours:.2f} x {library} {found[library]['version']} {what} ({rate})")
     return lines
 
 

@@ -240,7 +240,7 @@ def test_floor_division_of_floats_follows_python():
 @pytest.mark.parametrize("isa", [i for i in ISAS if i.name != "generic"], ids=lambda i: i.name)
 @pytest.mark.skipif("gcc" not in COMPILERS, reason="asks gcc for its vectorisation report")
 def test_loops_over_float32_functions_become_vector_code(isa, tmp_path):
-    scalar = {"twb_fmod_f32", "twb_truncmod_f32", "twb_floormod_f32"}  # the C library's fmod
+    scalar = {"twb_fmod_f32", "twb_truncmod_f32", "twb_floormod_f32", "twb_floordiv_f32"}  # the C library's fmod
     names = [n for n in plain_names() if n.endswith("_f32") or re.fullmatch(r"twb_f32_to_(f16|bf16|e4m3|e5m2|i8|u8|i16|u16|i32|u32)", n)]
     text = loop_text(names)
     (tmp_path / "loops.c").write_text(text)
@@ -254,6 +254,33 @@ def test_loops_over_float32_functions_become_vector_code(isa, tmp_path):
     assert set(names) - vectorised <= scalar
     called = set(re.findall(r"\bcall\s+(\w+)", (tmp_path / "loops.s").read_text()))
     assert called <= {"fmodf"}
+
+
+# ---------------------------------------------------------------------------------------------- rows
+ROWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sum": lambda x: x.sum(), "abssum": lambda x: np.abs(x).sum(), "max": np.fmax.reduce, "min": np.fmin.reduce,
+    "absmax": lambda x: np.fmax.reduce(np.abs(x)), "max_nan": np.max, "min_nan": np.min, "absmax_nan": lambda x: np.abs(x).max(),
+}  # fmt: skip
+
+
+@EVERYWHERE
+def test_row_reductions_of_every_length(compiler, isa):
+    names = [f"twb_row_{op}_f32" for op in ROWS]
+    lib = build(clib.library(names) + "".join(f"float {n}_(const float *x, int64_t n) {{ return {n}(x, n); }}\n" for n in names), isa, compiler)
+    rng = np.random.default_rng(7)
+    for length in [*range(1, 70), 127, 128, 1000]:
+        plain = rng.standard_normal(length).astype(np.float32)
+        holes = np.where(rng.random(length) < 0.3, np.float32(np.nan), plain)
+        low = np.where(rng.random(length) < 0.5, -np.float32(np.inf), plain)
+        for x in (plain, holes, low, np.full(length, np.nan, np.float32)):
+            for op, exact in ROWS.items():
+                call = getattr(lib, f"twb_row_{op}_f32_")
+                call.restype = ctypes.c_float
+                got = call(ctypes.c_void_p(x.ctypes.data), ctypes.c_int64(length))
+                with np.errstate(all="ignore"):
+                    want = exact(x.astype(np.float64))
+                    size = np.abs(x.astype(np.float64)).sum()
+                assert got == want or (np.isnan(got) and np.isnan(want)) or abs(got - want) <= length * 2.0**-24 * size, (op, length)
 
 
 # ---------------------------------------------------------------------------------------------- integers

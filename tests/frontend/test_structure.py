@@ -239,6 +239,15 @@ def test_leaving_a_kernel_loop_early_in_plain_python():
     assert refusal("first({})", first=helpers["first"]).splitlines()[0].endswith("syntax error: the T.serial loop was left early by Python")
 
 
+def test_else_of_a_kernel_loop():
+    assert refusal("for i in T.serial(4):\n    B[i] = 0\nelse:\n    B[0] = 1") == (
+        "cell:7:13: syntax error: `else` of a loop of the kernel\n"
+        "      B[0] = 1\n"
+        "      ^^^^^^^^\n"
+        "  hint: record the `break` in a T.alloc_var and test it after the loop"
+    )
+
+
 def test_endless_loops():
     assert refusal("while True:\n    B[0] = 1") == (
         "cell:4:15: language error: Infinite while loop detected: its condition is always true\n"

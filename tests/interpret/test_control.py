@@ -200,6 +200,20 @@ def test_parallel_gathers_permute_and_repeat():
     np.testing.assert_array_equal(got, want)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.permutations([0, 1, 2]), st.permutations([0, 1, 2]), st.integers(0, 2))
+def test_parallel_accesses_in_any_order_of_the_axes(source, target, missing):
+    """out[permuted] = a[permuted], and without one axis, over a box of three different extents."""
+    names, extents = (I, J, K), (2, 3, 4)
+    used = [axis for axis in source if axis != missing]
+    a, out = buf("a", *(extents[s] for s in used)), buf("out", *(extents[t] for t in target))
+    body = put(out, tuple(names[t] for t in target), at(a, *(names[s] for s in used)))
+    x = np.random.default_rng(0).standard_normal(tuple(extents[s] for s in used)).astype(np.float32)
+    ordered = np.expand_dims(x if used == sorted(used) else x.T, missing)
+    want = np.broadcast_to(ordered, extents).transpose(target)
+    np.testing.assert_array_equal(outputs(one_block([a, out], par(names, extents, body)), x, zeros(*(extents[t] for t in target))), want)
+
+
 def test_parallel_transposed_and_diagonal_accesses():
     a, out, d = buf("a", 5, 5), buf("out", 5, 5), buf("d", 5)
     x = np.random.default_rng(4).standard_normal((5, 5)).astype(np.float32)

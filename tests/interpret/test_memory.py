@@ -9,7 +9,7 @@ from handmade import BX, TX, I, J, add, at, box, buf, cast, copy, kernel, launch
 from tileworkbench.base.dtypes import DType
 from tileworkbench.base.errors import InternalError, UnsupportedError
 from tileworkbench.ir.expr import Buffer, Const, Var
-from tileworkbench.ir.stmt import Atomic, Fill, If, ScalarParam, TensorParam
+from tileworkbench.ir.stmt import Atomic, Fill, For, If, ScalarParam, TensorParam
 
 NAMES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int64", "uint16", "uint64", "bool", "int4", "uint4"]
 
@@ -121,7 +121,12 @@ def test_iteration_private_views_in_parallel_loops():
     v = buf("v", 1, scope="local")
     bits = Buffer("bits", (Const(1),), DType("int32"), "local", view_of=v)
     k = one_block(
-        [out], put(v, 0, 2.0), par(I, 6, put(v, 0, cast(I, "float32")), put(out, I, at(bits, 0))), put(out, 0, at(bits, 0)), allocs=(v, bits)
+        [out],
+        put(v, 0, 2.0),
+        put(out, 1, at(bits, 0)),
+        par(I, 6, put(v, 0, cast(I, "float32")), put(out, I, at(bits, 0))),
+        put(out, 0, at(bits, 0)),
+        allocs=(v, bits),
     )
     want = np.arange(6, dtype=np.float32).view(np.int32)
     want[0] = np.float32(2).view(np.int32)
@@ -297,3 +302,27 @@ def test_atomics_of_threads():
     for r in range(3):
         assert [got_slots[t] for t in range(r, 96, 4)] == [*range(12), *range(12, 36, 2)]
     assert (got_slots[3::4] == -1).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int32", "int4"])
+def test_indices_of_any_integer_dtype(dtype):
+    a, p, out = buf("a", 300), buf("p", 6, dtype=dtype), buf("out", 6)
+    x, order = random(300, "float32"), np.array([3, 7, 0, 5, 5, 1]).astype(DType(dtype).to_numpy())
+    k = one_block([a, p, out], par(I, 6, Atomic("add", box(out, at(p, I)), at(a, at(p, I)))))
+    want = np.zeros(6, np.float32)
+    for at_ in order.astype(int):
+        if at_ < 6:
+            want[at_] += x[at_]
+    np.testing.assert_array_equal(outputs(k, x, order, zeros(6)), want)
+    single = one_block([a, p, out], put(out, at(p, 2), at(a, at(p, 1))))
+    np.testing.assert_array_equal(outputs(single, x, order, zeros(6)), [x[7], 0, 0, 0, 0, 0])
+
+
+def test_loop_variables_may_have_other_dtypes_than_index():
+    """Arithmetic on a narrow loop variable wraps in its dtype."""
+    small, lane = Var("small", DType("int8")), Var("lane", DType("uint8"))
+    out = buf("out", 4, 2, dtype="int32")
+    body = For(small, Const(0), Const(4), (put(out, (small, 0), cast(mul(small, 100), "int32")),))
+    lanes = par(lane, 4, put(out, (lane, 1), cast(op("sub", lane, 1), "int32")))
+    got = outputs(one_block([out], body, lanes), zeros(4, 2, dtype="int32"))
+    np.testing.assert_array_equal(got, [[0, 255], [100, 0], [-56, 1], [44, 2]])

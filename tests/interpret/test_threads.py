@@ -20,6 +20,7 @@ from handmade import (
     launch,
     mul,
     num,
+    one_block,
     op,
     outputs,
     par,
@@ -217,6 +218,24 @@ def test_shared_stores_by_all_threads_leave_one_value():
     out = buf("out", 1, dtype="int64")
     assert outputs(threads([out], put(out, 0, 5), n=32), np.zeros(1, np.int64))[0] == 5
     assert 0 <= outputs(threads([out], put(out, 0, TX), n=32), np.full(1, -1, np.int64))[0] < 32
+    some = If(op("eq", op("floormod", TX, 3), 1), (put(out, 0, add(TX, 100)),))
+    assert outputs(threads([out], some, n=32), np.full(1, -1, np.int64))[0] in range(101, 132, 3)
+
+
+def test_conditions_and_bounds_do_not_follow_what_the_body_writes():
+    """The lanes of a branch are chosen once, and so are the bounds of a loop, also where they are loaded from memory that changes."""
+    out, flag, n = buf("out", 8, dtype="int64"), shared("flag", 8, dtype="bool"), shared("n", 8, dtype="int64")
+    first = put(flag, I, op("lt", I, 3))
+    toggled = If(at(flag, I), (put(flag, I, False), bump(out, I, 1), bump(out, I, 10)), (bump(out, I, 100),))
+    k = one_block([out], par(I, 8, first), par(I, 8, toggled), allocs=(flag, n))
+    np.testing.assert_array_equal(outputs(k, np.zeros(8, np.int64)), [11] * 3 + [100] * 5)
+    loop = For(J, Const(0), at(n, I), (put(n, I, 50), bump(out, I)))
+    k = one_block([out], par(I, 8, put(n, I, I)), par(I, 8, loop), allocs=(flag, n))
+    np.testing.assert_array_equal(outputs(k, np.zeros(8, np.int64)), range(8))
+    m = buf("m", 1, dtype="int64", scope="var")
+    loop = For(J, at(m, 0), Const(8), (put(m, 0, 50), bump(out, TX, J)))
+    k = threads([out], put(m, 0, TX), loop, n=8, allocs=(m,))
+    np.testing.assert_array_equal(outputs(k, np.zeros(8, np.int64)), [sum(range(t, 8)) for t in range(8)])
 
 
 # ---------------------------------------------------------------------------------------------- collectives
@@ -275,3 +294,26 @@ def test_collectives_leave_inactive_threads_out():
     np.testing.assert_array_equal(collective("block_max", 64, (value,), "int32", some), [39] * 40 + [-1] * 24)
     np.testing.assert_array_equal(collective("warp_sum", 20, (value,), "int32"), sum(range(20)))  # fewer threads than a warp has
     np.testing.assert_allclose(collective("block_sum", 20, (cast(TX, "float16"),), "float16"), 190)
+
+
+def test_a_tile_that_every_thread_writes_to_one_place_leaves_one_of_theirs():
+    out, r = buf("out", 4), buf("r", 4, scope="local")
+    body = (Fill(whole(r), cast(TX, "float32")), If(op("ge", TX, 3), (copy(r, out),)))
+    got = outputs(threads([out], *body, n=8, allocs=(r,)), np.full(4, -1, np.float32))
+    assert set(got) <= {3, 4, 5, 6, 7}
+
+
+def test_while_inside_a_parallel_loop_inside_threads():
+    """Iterations times threads, each with its own trip count; the loop starts from a value of the thread."""
+    out, n = buf("out", 8, 4, dtype="int64"), buf("n", 1, dtype="int64", scope="var")
+    climb = While(op("lt", at(n, 0), 10), (If(op("eq", at(n, 0), 7), (Break(),)), bump(n, 0, add(I, 1))))
+    k = threads([out], put(n, 0, TX), par(I, 4, climb, put(out, (TX, I), at(n, 0))), put(out, (TX, 0), at(n, 0)), n=8, allocs=(n,))
+
+    def end(t, i):
+        while t < 10 and t != 7:
+            t += i + 1
+        return t
+
+    want = np.array([[end(t, i) for i in range(4)] for t in range(8)])
+    want[:, 0] = range(8)  # what an iteration leaves in a buffer of the thread is lost
+    np.testing.assert_array_equal(outputs(k, np.zeros((8, 4), np.int64)), want)

@@ -345,3 +345,16 @@ def test_loops_over_tiles_carry_state():
     k = one_block([a, out], Fill(whole(m), num(-np.inf)), For(K, Const(0), Const(3), body), copy(m, out), allocs=(t, m))
     x = rng(5).standard_normal((4, 12)).astype(np.float32)
     np.testing.assert_array_equal(outputs(k, x, zeros(4)), x.max(1))
+
+
+def test_an_old_value_joins_a_narrow_sum_before_it_is_rounded():
+    x = np.ones((1, 2049), np.float16)
+    got = outputs(one_reduce("sum", (1, 2049), 1, "float16", "float16", clear=False), x, np.ones(1, np.float16))
+    assert got[0] == 2050  # 2049 alone rounds to 2048, and 2049 is no float16
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int4"])
+def test_max_and_min_of_small_types(dtype):
+    x = np.array([[0, 1, 1], [0, 0, 0], [1, 1, 1]], np.int8).astype(DType(dtype).to_numpy())
+    np.testing.assert_array_equal(outputs(one_reduce("max", (3, 3), 1, dtype, dtype), x, zeros(3, dtype=dtype)), x.max(1))
+    np.testing.assert_array_equal(outputs(one_reduce("min", (3, 3), 1, dtype, dtype), x, zeros(3, dtype=dtype)), x.min(1))

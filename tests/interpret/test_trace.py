@@ -177,3 +177,9 @@ def test_rows_can_be_added_up_freely():
     assert trace.bytes() == sum(r.bytes for r in trace.traffic) == trace.bytes("chip") + trace.bytes("global")
     assert sum(trace.by_line("chip").values()) == trace.bytes("chip")
     assert replace(trace, traffic=()).bytes() == 0
+
+
+def test_blocks_run_in_launch_order():
+    t = shared("t", 1)
+    trace = run(kernel([buf("out", 1)], launch((2, 3), (Fill(whole(t), num(0)),), (t,))), [zeros(1)], trace=True)
+    assert [s.block for s in trace] == [(x, y) for y in range(3) for x in range(2)]

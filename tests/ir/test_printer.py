@@ -96,7 +96,7 @@ def test_nodes_of_later_stages_print_without_being_known():
         f"    Later(buffer=t, value={print_expr(Element(t, I))}, body=(), fast=False)",
         "    t[0] = 1.0f32",
     ]
-    assert print_expr(Element(t, I)).startswith("Element(buffer=t, offset=i")
+    assert print_expr(Element(t, I)) == "t@[i]?"
 
 
 # ---------------------------------------------------------------------------------------------- completeness

@@ -7,6 +7,7 @@ import pytest
 
 from tileworkbench.base.errors import ArgumentError, ExpectationError, TileSyntaxError, TileValueError
 from tileworkbench.notebook.run import CellRun
+from tileworkbench.runtime.targets import get_target
 
 SETUP = """\
 import numpy as np
@@ -267,3 +268,37 @@ def test_loading_twice_and_unloading(lesson):
     assert names.count("TileMagics") == 1
     assert lesson.run("%unload_ext tileworkbench").success
     assert "not found" in lesson.run("%%tile\nx = 1").text
+
+
+def test_an_error_in_an_ordinary_cell_shows_no_frame_of_ours(lesson):
+    assert lesson.run(SCALE).success
+    ran = lesson.run("B = scale(A[::2], 2.0)")
+    assert isinstance(ran.error, ArgumentError)
+    assert ran.text.startswith("Cell In[5]:1:5: in <module>\n      B = scale(A[::2], 2.0)\n          ^^^^")
+    assert "not contiguous" in ran.text
+    assert "tileworkbench/" not in ran.text
+
+
+def test_nothing_is_sent_and_no_port_is_opened(lesson, monkeypatch):
+    import socket
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    assert lesson.run(f"%%tile --show all\n{SCALE}B = scale(A, 2.0)\n").success
+
+
+def test_the_output_is_small(lesson):
+    ran = lesson.run(f"%%tile --show all\n{SCALE}B = scale(A, 2.0)\n")
+    size = sum(len(part) for bundle in ran.displays for part in bundle.values())
+    assert size < 200 * 1024
+
+
+@pytest.mark.skipif(bool(get_target("c").usable()), reason="needs a C compiler")
+def test_the_compiled_target_measures_and_shows_its_text(lesson):
+    ran = lesson.run(f"%%tile --target c --show all --check '2 * A' -o\n{SCALE}B = scale(A, 2.0)\n")
+    assert ran.success, ran.text
+    assert ran.value.report.measured is not None and ran.value.report.measured.runs == 5
+    assert "int32_t" in ran.displays[0]["text/plain"]
+    assert "measured" in ran.displays[0]["text/plain"].splitlines()[2]

@@ -93,7 +93,7 @@ def test_static_shape(static: JITKernel) -> None:
 def test_symbolic_dims_disagree(matmul: JITKernel) -> None:
     assert fault(matmul, A, np.zeros((5, 6), np.float32)) == (
         "argument error: kernel matmul, argument B: dim 0 is 5, but k is 4 from A.shape[1] (shape (k, n), got (5, 6))\n"
-        "  hint: the sizes of B and of the other tensor must agree"
+        "  hint: the sizes of the arguments must agree"
     )
 
 

@@ -73,8 +73,14 @@ def test_short_way_still_checks() -> None:
     locked = y.copy()
     locked.flags.writeable = False
     bad: list[tuple[Any, Any, Any]] = [
-        (x.astype(np.float64), 2.0, y), (x[::2], 2.0, y[:4]), (x, 2.0, y[:4]), (x, "2", y), (x, 2.0, locked), (x.reshape(2, 4), 2.0, y), (None, 2.0, y),
-    ]  # fmt: skip
+        (x.astype(np.float64), 2.0, y),
+        (x[::2], 2.0, y[:4]),
+        (x, 2.0, y[:4]),
+        (x, "2", y),
+        (x, 2.0, locked),
+        (x.reshape(2, 4), 2.0, y),
+        (None, 2.0, y),
+    ]
     for args in bad:
         with pytest.raises(ValueError):
             kernel(*args)

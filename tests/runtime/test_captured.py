@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileworkbench.runtime.captured import Captured, frozen
+from tileworkbench.runtime.captured import Captured
+from tileworkbench.runtime.freezing import frozen
 
 COUNT = 0
 X = np.arange(4, dtype=np.float32)
@@ -31,7 +32,9 @@ HEAD = """
 import tileworkbench
 import tileworkbench.language as T
 """
-EAGER = HEAD + """
+EAGER = (
+    HEAD
+    + """
 {before}
 @tileworkbench.jit(target="interpret")
 def f(A):
@@ -42,6 +45,7 @@ def f(A):
             B[i] = {expression}
     return B
 """
+)
 
 
 def eager(expression: str, before: str) -> dict[str, Any]:
@@ -59,6 +63,11 @@ CHANGES = [
     ("A[i] * table['k']", "table = {'k': 2}", "table['k'] = 5", 2, 5),
     ("A[i] * items[0]", "items = [2]", "items[0] = 5", 2, 5),
     ("A[i] * config.k", "class Config: pass\nconfig = Config(); config.k = 2", "config.k = 5", 2, 5),
+    ("A[i] * config.inner.k", "class Config: pass\nconfig = Config(); config.inner = Config(); config.inner.k = 2", "config.inner.k = 5", 2, 5),
+    ("A[i] * mod.k", "import types\nmod = types.ModuleType('mod'); mod.k = 2", "mod.k = 5", 2, 5),
+    ("mod.h(A[i])", "import types\nmod = types.ModuleType('mod'); mod.h = lambda x: x * 2", "mod.h = lambda x: x * 5", 2, 5),
+    ("Config.scale(A[i])", "k = 2\nclass Config:\n  @staticmethod\n  def scale(x): return x * k", "k = 5", 2, 5),
+    ("config.scale(A[i])", "k = 2\nclass Config:\n  def scale(self, x): return x * k\nconfig = Config()", "k = 5", 2, 5),
     ("A[i] * weights[1]", "import numpy as np\nweights = np.array([0, 2])", "weights[1] = 5", 2, 5),
     ("A[i] * max(2, 1)", "", "max = lambda a, b: a * 2 + b", 2, 5),
     ("partial(A[i])", "import functools\ndef h(k, x): return x * k\npartial = functools.partial(h, 2)", "partial = functools.partial(h, 5)", 2, 5),
@@ -78,7 +87,8 @@ def test_change_is_seen(expression: str, before: str, change: str, first: float,
 def test_annotation_only_name() -> None:
     """Python compiles no code for the annotation of a local variable, but the kernel means it."""
     space = cell(
-        HEAD + """
+        HEAD
+        + """
 N = 4
 @tileworkbench.jit(target="interpret")
 def f(A):
@@ -98,7 +108,8 @@ def f(A):
 
 def test_lazy_closure() -> None:
     space = cell(
-        HEAD + """
+        HEAD
+        + """
 def outer():
     k = 2
     @tileworkbench.jit(target="interpret", out_idx=-1)

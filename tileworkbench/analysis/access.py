@@ -11,7 +11,7 @@ from ..ir.expr import Buffer, Const, Expr
 def strides(buffer: Buffer) -> tuple[Expr, ...]:
     """Elements from one index to the next, per dim.
 
-    >>> strides(Buffer("A", (Const(4), Const(8)), DType("float32")))
+    >>> strides(Buffer("A", (Const(4), Const(8)), INDEX))
     (Const(value=8, type=int64), Const(value=1, type=int64))
     """
     if buffer.strides is not None:

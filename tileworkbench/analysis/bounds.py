@@ -221,13 +221,16 @@ class Bounds:
                 return [self.sum(x).scale(c), self.sum(y).scale(c)]
             case Binary("max", x, y) if c > 0:
                 return [self.sum(x).scale(c), self.sum(y).scale(c)]
-            case Binary("floordiv", x, Const(d)) if int(d) > 0 and c % int(d) == 0:
+            case Binary("floordiv" | "truncdiv" as op, x, Const(d)) if int(d) > 0 and c % int(d) == 0 and (op == "floordiv" or self._is_natural(x)):
                 times = c // int(d)  # d*q is in [x - d + 1, x]
                 return [self.sum(x).shift(1 - int(d) if c > 0 else 0).scale(times)]
-            case Binary("floormod", x, Const(d)) if int(d) > 0 and c < 0 and self.at_least_zero(self.sum(x)):
+            case Binary("floormod" | "truncmod", x, Const(d)) if int(d) > 0 and c < 0 and self._is_natural(x):
                 return [self.sum(x).scale(c)]
             case _:
                 return []
+
+    def _is_natural(self, x: Expr) -> bool:
+        return self.at_least_zero(self.sum(x))
 
     def _range(self, a: Expr) -> Interval:
         """Constant bounds of an atom."""
@@ -240,6 +243,8 @@ class Bounds:
                 return (None if low is None else -(-low // int(d)) if low < 0 else low // int(d)), (None if high is None else max(0, high) // int(d))
             case Binary("floormod", _, Const(d)) if int(d) > 0:
                 return 0, int(d) - 1
+            case Binary("truncmod", x, Const(d)) if int(d) > 0:
+                return (0 if self._is_natural(x) else 1 - int(d)), int(d) - 1
             case Binary("min", x, y):
                 (a0, a1), (b0, b1) = self.interval(x), self.interval(y)
                 return (None if a0 is None or b0 is None else min(a0, b0)), _least(a1, b1)

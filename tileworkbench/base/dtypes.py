@@ -172,3 +172,4 @@ INDEX = INT64  # loop variables, block and thread indices, symbolic dims: index 
 FLOAT16 = DType("float16")
 FLOAT32 = DType("float32")
 FLOAT64 = DType("float64")
+UINT64 = DType("uint64")

@@ -6,6 +6,7 @@ text of the error. Frames of this package and of IPython's machinery are left ou
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,8 @@ from types import CodeType, FrameType, TracebackType
 
 from .span import Span
 
-OURS = str(Path(__file__).resolve().parent.parent)
+OURS = str(Path(__file__).resolve().parent.parent) + os.sep
+MADE = "<call of "  # the file name of code that `runtime` generates for quick calls
 MACHINERY = ("IPython", "ipykernel", "traitlets", "contextlib", "runpy", "importlib", "concurrent", "threading", "asyncio")
 
 
@@ -30,7 +32,7 @@ def user_spans(trace: TracebackType | None) -> list[Span]:
 def is_users(frame: FrameType) -> bool:
     """Whether `frame` runs neither code of this package nor of IPython's machinery, nor a cell's call of a magic."""
     file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-    return not (file.startswith((OURS, "<frozen ")) or name.partition(".")[0] in MACHINERY or "run_cell_magic" in frame.f_code.co_names)
+    return not (file.startswith((OURS, MADE, "<frozen ")) or name.partition(".")[0] in MACHINERY or "run_cell_magic" in frame.f_code.co_names)
 
 
 def span_of(code: CodeType, last_instruction: int, line: int) -> Span:

@@ -1,8 +1,8 @@
 """How long a user waits: for the import, for a first result after an edit, for a kernel from the cache, and at every call.
 
-Each program is text that is executed like a notebook cell. *Cold* is an edit that no cache has seen, in a process that has compiled before; *hit* is a
-process that has not seen the kernel, with the kernel on disk. Both count everything from the text to the result: tracing, passes, compiler, loading,
-running. A call's overhead is the whole Python call less the bare C call of the same kernel through ctypes.
+Each program is text that is executed like a notebook cell. *Cold* is an edit that no cache has seen, in a process that has compiled before;
+*hit* is a process that has not seen the kernel, with the kernel on disk. Both count everything from the text to the result: tracing, passes,
+compiler, loading, running. A call's overhead is the whole Python call less the bare C call of the same kernel through ctypes.
 """
 
 from __future__ import annotations

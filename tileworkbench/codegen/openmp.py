@@ -161,17 +161,11 @@ class _Emitter(CFamily):
     def tile(self, buffer: Buffer, offset: int) -> None:
         name, kind = c_name(buffer.name), storage(buffer.type)
         if buffer.view_of is not None:
-            start = "" if buffer.offset is None else f" + ({self.plain(buffer.offset)})"
-            origin = self.base_pointer(buffer)
-            self.out.line(f"{kind} *const {name} = ({kind} *){origin}{start};")
+            start = "" if buffer.offset is None else f" + ({self.plain(buffer.offset)})" + (" / 2" if buffer.type.bits < 8 else "")
+            self.out.line(f"{kind} *const {name} = ({kind} *){c_name(buffer.view_of.name)}{start};")
             return
         shape = ", ".join(self.expr(d) for d in buffer.shape)
         self.out.line(f"{kind} *const {name} = ({kind} *)(scratch + {offset}); /* {buffer.scope} ({shape}) {buffer.type} */")
-
-    def base_pointer(self, view: Buffer) -> str:
-        assert view.view_of is not None
-        owner = view.view_of
-        return c_name(owner.name) if owner.view_of is None or owner.offset is None else c_name(owner.root.name)
 
     def entry(self) -> None:
         """The function that the runtime calls."""
@@ -192,7 +186,7 @@ class _Emitter(CFamily):
         out, slot = self.out, 0
         used = uses(self.kernel.body)
         roots = {b.root for b in used.buffers}
-        names = {v.name for v in used.used}
+        names = {v.name for v in used.used | uses([d for b in used.buffers for d in b.shape]).used}
         for buffer in self.passed_buffers():
             if buffer in roots:
                 out.line(f"{storage(buffer.type)} *const {c_name(buffer.name)} = ({storage(buffer.type)} *)args[{slot}];")
@@ -328,8 +322,8 @@ class _Emitter(CFamily):
 
     def allocate(self, buffer: Buffer) -> None:
         name, kind = c_name(buffer.name), storage(buffer.type)
-        size = " * ".join([f"(int64_t){self.expr(d, 12)}" for d in buffer.shape] + [f"sizeof({kind})"])
-        self.out.line(f"{kind} *const {name} __attribute__((cleanup(twb_release))) = malloc({size});")
+        count = " * ".join([f"{self.expr(d, 12)}" for d in buffer.shape])
+        self.out.line(f"{kind} *{name} __attribute__((cleanup(twb_release))) = malloc(sizeof({kind}) * {count});")
         self.out.line(f"if (!{name}) return -1;")
 
     def print_line(self, parts: tuple[Text | Expr, ...]) -> None:

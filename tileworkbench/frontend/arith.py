@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, INT64, DType, promote
-from ..base.errors import TileTypeError
+from ..base.dtypes import BOOL, FLOAT32, FLOAT64, INDEX, INT32, INT64, DType, promote
+from ..base.errors import TileTypeError, TileValueError
 from ..ir.expr import BITWISE, COMPARE, LOGICAL, Binary, Cast, Const, Expr, Select, Unary, Var, const, is_const
 
 Number = int | float | bool
@@ -40,7 +40,9 @@ def literal(value: Any, other: DType | None = None) -> Const:
     if isinstance(value, bool):
         return const(value, other if other is not None and not other.is_float else BOOL if other is None else other)
     if isinstance(value, int):
-        return const(value, _holder(value, other))
+        holder = _holder(value, other)
+        check_range(value, holder)
+        return const(value, holder)
     return const(value, other if other is not None and other.is_float else FLOAT32)
 
 
@@ -53,6 +55,13 @@ def _holder(value: int, other: DType | None) -> DType:
     if other.is_int and other.min <= value <= other.max:
         return other
     return INT32 if INT32.min <= value <= INT32.max else INT64
+
+
+def check_range(value: int, dtype: DType) -> None:
+    """Raises: TileValueError if an integer is beyond what `dtype` can come near."""
+    limit = int(FLOAT64.max) if dtype.is_float else 1 << (dtype.bits if dtype.kind == "u" else dtype.bits - 1)
+    if not -limit <= value <= limit - (not dtype.is_float):
+        raise TileValueError(f"a number of {len(str(abs(value)))} digits fits no dtype" if dtype.is_float else f"{value} does not fit in {dtype}")
 
 
 def const_int(e: Expr) -> int | None:

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from ..base.dtypes import BOOL
 from ..base.errors import TileRuntimeError, TileSyntaxError
-from ..ir.expr import Const, Expr
-from ..ir.stmt import Assert, Break, Continue, If, Stmt, While
+from ..ir.expr import Buffer, CallExtern, Const, Expr, Load
+from ..ir.node import walk
+from ..ir.stmt import Assert, Body, Break, Continue, If, Return, Stmt, While
 from . import arith
 from .builder import Scope, current
 from .loops import jump, leave_python_loop
@@ -133,6 +134,11 @@ class WhileLoop:
     def _end(self) -> None:
         assert self.scope is not None and self.condition is not None
         body = self.builder.close(self.scope)
+        if _never_changes(self.condition, body):
+            raise TileRuntimeError(
+                "Infinite while loop detected: nothing in its body changes the condition", span=self.scope.span,
+                hint="change a T.alloc_var or a buffer element that the condition reads, or leave with `break`",
+            )  # fmt: skip
         self.builder.emit(While(self.condition, body, span=self.scope.span))
 
     def _endless(self) -> None:
@@ -154,7 +160,25 @@ class WhileLoop:
         return False
 
 
+def _never_changes(condition: Expr, body: Body) -> bool:
+    """True if a loop that is entered cannot end: its condition reads nothing that the body, or another thread, may change."""
+    nodes = [n for s in body for n in walk(s)]
+    if isinstance(condition, Const) or any(isinstance(n, Break | Return) for n in nodes):
+        return False
+    read = {n.buffer.root for n in walk(condition) if isinstance(n, Load)}
+    if any(isinstance(n, CallExtern) for n in walk(condition)) or any(b.scope not in ("var", "local") for b in read):
+        return False
+    touched = {b.root for n in nodes if not isinstance(n, Load) and isinstance(b := getattr(n, "buffer", None), Buffer)}
+    return not read & touched
+
+
 while_loop = WhileLoop
+
+
+def loop_else(handle: Handle) -> None:
+    """Refuse the `else` of a kernel loop: whether it was left by `break` is known only when the kernel runs."""
+    if handle.is_kernel:
+        raise TileSyntaxError("`else` of a loop of the kernel", span=here(), hint="record the `break` in a T.alloc_var and test it after the loop")
 
 
 def raising(*handles: Handle) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..base.errors import TileError, TileSyntaxError, TileValueError
+from ..base.errors import TileError, TileSyntaxError, TileTypeError, TileValueError
 from ..base.span import Span
 from ..ir.expr import Expr, Var, const
 from ..ir.node import walk
@@ -20,9 +20,13 @@ from .positions import here
 from .values import Value, as_expr, plain
 
 
-def index_expr(value: Any) -> Expr:
-    """A loop bound as an index expression. Raises: TileTypeError for floats and tiles."""
-    return arith.as_index(as_expr(value))
+def index_expr(value: Any, what: str = "a loop bound") -> Expr:
+    """A loop bound as an index expression. Raises: TileTypeError for floats and tiles, which calls the value `what`."""
+    found = as_expr(value)
+    if found.dtype.is_float:
+        got = value if isinstance(value, float) else f"{found.dtype}"
+        raise TileTypeError(f"{what} must be an integer, got {got}", hint='divide with // or T.ceildiv rather than /, or convert with T.cast(x, "int32")')
+    return arith.as_index(found)
 
 
 class KernelLoop:
@@ -81,7 +85,7 @@ class SerialLoop(KernelLoop):
         self.word = word
         self.form = form
         self.start, self.stop = (const(0), index_expr(start)) if stop is None else (index_expr(start), index_expr(stop))
-        size = arith.const_int(index_expr(1 if step is None else step))
+        size = arith.const_int(index_expr(1 if step is None else step, f"the step of {word}"))
         if size is None or size == 0:
             raise TileValueError(f"the step of {word} must be a constant other than 0", hint="multiply the loop variable instead")
         self.step = size
@@ -101,7 +105,7 @@ class PipelinedLoop(KernelLoop):
 
     def __init__(self, start: Any, stop: Any, num_stages: Any, order: Any, stage: Any) -> None:
         self.start, self.stop = (const(0), index_expr(start)) if stop is None else (index_expr(start), index_expr(stop))
-        stages = arith.const_int(index_expr(num_stages or 0))
+        stages = arith.const_int(index_expr(num_stages or 0, "num_stages"))
         if stages is None or stages < 0:
             raise TileValueError("num_stages of T.Pipelined must be a constant of 0 or more", hint="it is the number of buffers: 0, 1, 2, ...")
         self.num_stages = stages

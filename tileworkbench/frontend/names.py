@@ -66,11 +66,11 @@ def settle(value: Any, hint: str = "") -> Any:
 def rebind(name: str, value: Any, old: Any, escapes: tuple[Any, ...]) -> Any:
     """`assign` to a name that is read outside an enclosing loop or branch: an error if that belongs to the kernel."""
     if value is not old and (not isinstance(old, VarCell) or id(value) in current().new_cells):
-        escaping(name, escapes)
+        escaping(name, escapes, is_tile=isinstance(value, Tile))
     return assign(name, value, old)
 
 
-def escaping(name: str, escapes: tuple[Any, ...], is_loop_variable: bool = False) -> None:
+def escaping(name: str, escapes: tuple[Any, ...], is_loop_variable: bool = False, is_tile: bool = False) -> None:
     """Raise if one of the enclosing constructs out of which `name` is read is a loop or branch of the kernel."""
     for handle, (line, col, end_col, is_new) in escapes:
         if not handle.is_kernel:
@@ -81,13 +81,17 @@ def escaping(name: str, escapes: tuple[Any, ...], is_loop_variable: bool = False
             if span is not None:
                 span = replace(span, line=line, col=col, end_line=line, end_col=end_col, text=None)
             hint = f"declare `{name} = T.alloc_var(dtype)` before the {what}; assigning to it then stores"
-            if is_loop_variable:
+            if is_tile:
+                hint = f"move this definition of `{name}` in front of the {what}"
+            elif is_loop_variable:
                 hint = f"keep what is needed of `{name}` in a T.alloc_var, assigned inside the loop"
             raise TileNameError(f"`{name}` is used outside the {what} that defines it", span=span, hint=hint)
         if span is not None:
             span = replace(span, end_line=span.line, end_col=span.col + len(name))
         hint = f"declare it with `{name} = T.alloc_var(dtype, init=...)`; assigning to it then stores"
-        if is_loop_variable:
+        if is_tile:
+            hint = f"a name stands for one buffer in a kernel: use another name than `{name}`, or T.copy the elements"
+        elif is_loop_variable:
             hint = f"give the loop variable another name than `{name}`"
         raise TileRuntimeError(f"`{name}` is rebound inside a {what} of the kernel and read again in line {line}", span=span, hint=hint)
 
@@ -138,18 +142,27 @@ def augmented(op: str, old: Any, value: Any) -> Any:
     return getattr(operator, "i" + op.rstrip("_"))(old, value)
 
 
-def set_item(target: Any, index: Any, value: Any) -> None:
-    """`target[index] = value`."""
-    target[index] = value if isinstance(target, Tile | VarCell) else settle(value, "item")
+def place(target: Any, index: Any) -> Any:
+    """What `target[index]` in front of `=` is: an element or a slice of a buffer, or a container of Python's and an index."""
+    return target[index] if isinstance(target, Tile | VarCell) else (target, index)  # type: ignore[index]  # both have __getitem__
 
 
-def augment_item(target: Any, index: Any, op: str, value: Any) -> None:
-    """`target[index] op= value`, with target and index evaluated once."""
-    if isinstance(target, Tile | VarCell):
-        place = target[index]  # type: ignore[index]  # tiles and variables both have __getitem__
-        assign_item(place, getattr(operator, op)(place, value))
+def set_item(place: Any, value: Any) -> None:
+    """`target[index] = value`, of what `place` gave for the two."""
+    if isinstance(place, tuple):
+        target, index = place
+        target[index] = settle(value, "item")
     else:
+        assign_item(place, value)
+
+
+def augment_item(place: Any, op: str, value: Any) -> None:
+    """`target[index] op= value`, with target and index evaluated once."""
+    if isinstance(place, tuple):
+        target, index = place
         target[index] = settle(augmented(op, target[index], value), "item")
+    else:
+        assign_item(place, getattr(operator, op)(place, value))
 
 
 def set_attribute(target: Any, name: str, value: Any, *handles: Handle) -> None:

@@ -11,30 +11,45 @@ from collections.abc import Iterator
 from ..base.errors import TileError, TileRuntimeError, TileValueError, raise_all
 from ..ir.expr import Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, children, walk
-from ..ir.stmt import Assert, Body, Evaluate, For, If, Kernel, Launch, Let, ParallelFor, Print, Store, While
+from ..ir.stmt import Assert, Body, Evaluate, For, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Print, Store, While
 
 
 def check_rules(kernel: Kernel) -> None:
     """Raises: TileError, or all of them as a group."""
-    errors = [*_host(kernel.body)]
-    for launch in kernel.launches:
-        for node in walk(launch):
-            if isinstance(node, ParallelFor):
-                errors += _parallel(node)
+    launches: list[Launch] = []
+    errors = [*_host(kernel.body, launches)]
+    for launch in launches:
+        has_local = any(b.scope == "local" for b in launch.allocs)
+        for loop in _parallel_loops(launch.body):
+            if has_local or not all(isinstance(e, Const) for e in loop.extents):  # nothing else can be wrong
+                errors += _parallel(loop)
     raise_all(errors)
 
 
-def _host(body: Body) -> Iterator[TileError]:
+def _parallel_loops(body: Body) -> Iterator[ParallelFor]:
+    for stmt in body:
+        match stmt:
+            case ParallelFor():
+                yield stmt
+            case If():
+                yield from _parallel_loops(stmt.then + stmt.other)
+            case For() | PipelinedFor() | While():
+                yield from _parallel_loops(stmt.body)
+
+
+def _host(body: Body, launches: list[Launch]) -> Iterator[TileError]:
+    """Faults of the statements between launches; the launches themselves are collected."""
     for stmt in body:
         match stmt:
             case Launch():
+                launches.append(stmt)
                 yield from _reads(stmt.grid, stmt)
             case If():
                 yield from _reads((stmt.cond,), stmt)
-                yield from _host(stmt.then + stmt.other)
+                yield from _host(stmt.then + stmt.other, launches)
             case For() | While():
                 yield from _reads((stmt.cond,) if isinstance(stmt, While) else (stmt.start, stmt.stop), stmt)
-                yield from _host(stmt.body)
+                yield from _host(stmt.body, launches)
             case Let() | Assert() | Evaluate() | Print():
                 yield from _reads(tuple(children(stmt)), stmt)
             case _:

@@ -15,27 +15,39 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..base.dtypes import BOOL, FLOAT64, INT32, INT64, DType
-from ..base.errors import TileTypeError, TileValueError
+from ..base.dtypes import BOOL, FLOAT64, INT32, INT64, UINT64, DType
+from ..base.errors import TileNameError, TileTypeError, TileValueError
 from ..ir.expr import Buffer, Const, Expr, Load, Var, const
 from ..ir.printer import print_expr
 from ..ir.stmt import Store
+from ..language._dispatch import WORDS
 from . import arith
 from .builder import active, current
 
 NUMBERS = (int, float, np.generic)
+_NO_NUMBERS = (str, bytes, type(None), list, tuple, dict, set, complex)
 
 
 def _binary(op: str, a: Any, b: Any) -> Any:
     """`a op b` where at least one is a Value; NotImplemented for what is no number."""
     if isinstance(a, Value):
         if isinstance(b, Value):
-            return Value(arith.binary(op, a.expr, b.expr))
+            return Value(arith.binary(op, a.expr, divisor(op, b.expr)))
         if isinstance(b, NUMBERS):
-            return Value(arith.binary(op, a.expr, arith.literal(b, a.dtype)))
+            return Value(arith.binary(op, a.expr, divisor(op, arith.literal(b, a.dtype))))
     elif isinstance(a, NUMBERS):
         return Value(arith.binary(op, arith.literal(a, b.dtype), b.expr))
+    other = b if isinstance(a, Value) else a
+    if op not in ("eq", "ne") and isinstance(other, (*_NO_NUMBERS, np.ndarray)):
+        return as_expr(other)  # raises, and says what is expected
     return NotImplemented
+
+
+def divisor(op: str, e: Expr) -> Expr:
+    """`e`, as what `op` divides by if it is a division. Raises: TileValueError if it is the integer 0."""
+    if op in ("floordiv", "truncdiv", "floormod", "truncmod") and arith.const_int(e) == 0:
+        raise TileValueError("integer division by zero", hint="the divisor is 0 when the kernel is built")
+    return e
 
 
 def _operator(op: str) -> Callable[[Any, Any], Any]:
@@ -46,11 +58,17 @@ def _reflected(op: str) -> Callable[[Any, Any], Any]:
     return lambda self, other: _binary(op, other, self)
 
 
+_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floordiv", "remainder": "floormod",
+    "power": "pow", "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor", "left_shift": "shl", "right_shift": "shr",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+
+
 class Value:
     """A scalar of the kernel, known only when it runs. `.dtype` is its element type, `.expr` the IR."""
 
     __slots__ = ("expr",)
-    __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
     expr: Expr
 
     def __init__(self, expr: Expr) -> None:
@@ -67,6 +85,26 @@ class Value:
     def astype(self, dtype: Any) -> Value:
         """This value converted to `dtype`, as `T.cast(x, dtype)`."""
         return Value(arith.cast(self.expr, DType(dtype)))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """NumPy scalars on the left leave the operator to us; NumPy's functions cannot work on a kernel value."""
+        operation = _UFUNCS.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and len(inputs) == 2:
+            return _binary(operation, *(x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x for x in inputs))
+        raise TileTypeError(
+            f"NumPy's {ufunc.__name__} cannot work on {print_expr(self.expr)} ({self.dtype}), which is known only when the kernel runs",
+            hint=f"use the word of the language, such as T.{ufunc.__name__}(x)" if ufunc.__name__ in WORDS else "dir(T) lists the words",
+        )
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        raise TileTypeError("@ multiplies matrices, not numbers", hint="write x * y; for tiles, T.gemm(A, B, C)")
+
+    __rmatmul__ = __matmul__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or hasattr(type(self), name):
+            raise AttributeError(name)
+        raise TileNameError(f"{print_expr(self.expr)} is a {self.dtype} value of the kernel and has no `.{name}`", hint=_has(self))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.dtype} {print_expr(self.expr)}>"
@@ -187,6 +225,22 @@ class Tile:
     def describe(self) -> str:
         raise NotImplementedError
 
+    def __matmul__(self, other: Any) -> NoReturn:
+        raise TileTypeError("@ does not multiply tiles", hint="use T.gemm(A, B, C), which adds A @ B to C")
+
+    __rmatmul__ = __matmul__
+
+    def __call__(self, *index: Any) -> NoReturn:
+        raise TileTypeError(f"{self.describe()} is a tile, not a function", hint="index it with square brackets, such as tile[i, j]")
+
+    def __len__(self) -> int:
+        raise TileTypeError(f"{self.describe()} is a tile, not a sequence", hint="`.shape[0]` is the extent of its first dim")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or hasattr(type(self), name):
+            raise AttributeError(name)
+        raise TileNameError(f"{self.describe()} has no `.{name}`", hint=_has(self))
+
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
     __mod__ = __rmod__ = __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = _refuse
     __rshift__ = __rrshift__ = __neg__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
@@ -211,31 +265,56 @@ def as_expr(x: Any, dtype: DType | None = None, beside: DType | None = None) -> 
     if isinstance(x, Value):
         return x.expr if dtype is None else arith.cast(x.expr, dtype)
     if is_number(x):
-        return arith.literal(x, beside) if dtype is None else arith.cast(_fitting(literal_of(x), dtype), dtype)
+        return arith.literal(x, beside) if dtype is None else arith.cast(_fitting(x, dtype), dtype)
     if isinstance(x, np.ndarray) and x.ndim == 0:
         return as_expr(x.item(), dtype, beside)
     if isinstance(x, Tile):
         x._refuse()
     if isinstance(x, Expr):
         return x if dtype is None else arith.cast(x, dtype)
-    raise TileTypeError(
-        f"expected a number or a kernel value, got {type(x).__name__} {x!r}"[:200], hint="a kernel computes with scalars; index a buffer to get one"
-    )
+    hint = "a kernel computes with scalars; index a buffer to get one"
+    if isinstance(x, tuple) and any(isinstance(v, Value) for v in x):
+        hint = "give each its name: `for i, j in T.Parallel(M, N)`"
+    raise TileTypeError(f"expected a number or a kernel value, got {shown(x)}", hint=hint)
 
 
-def _fitting(number: Const, dtype: DType) -> Const:
-    """`number`, if an integer dtype has bits for it, read as signed or as unsigned: -1 and 255 go into int8 and uint8, 256 into neither."""
-    if dtype.is_int and not number.type.is_float and not -(1 << (dtype.bits - 1)) <= number.value < 1 << dtype.bits:
+def shown(x: Any) -> str:
+    """How a message calls a value that does not fit: short, and on one line."""
+    match x:
+        case None:
+            return "None"
+        case np.ndarray():
+            return f"a NumPy array of shape {x.shape}"
+        case Value():
+            return f"the {x.dtype} value {print_expr(x.expr)}"
+        case tuple() if any(isinstance(v, Value) for v in x):
+            return f"a tuple of {len(x)} kernel values"
+    text = " ".join(repr(x).split())
+    return f"{type(x).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
+
+
+def _fitting(x: Any, dtype: DType) -> Const:
+    """The number `x`, if an integer dtype has bits for it, read as signed or as unsigned: -1 and 255 go into int8 and uint8, 256 into neither."""
+    number = literal_of(x)
+    if dtype.is_int and isinstance(x, int | np.integer) and not -(1 << (dtype.bits - 1)) <= int(x) < 1 << dtype.bits:
         raise TileValueError(
-            f"{number.value} does not fit in {dtype}", hint=f"{dtype} holds {dtype.min} to {dtype.max}; use a wider dtype, or T.cast to wrap around"
+            f"{x} does not fit in {dtype}", hint=f"{dtype} holds {dtype.min} to {dtype.max}; use a wider dtype, or T.cast to wrap around"
         )
     return number
 
 
 def literal_of(x: Any) -> Const:
-    """A Python number in the widest dtype of its kind, so that converting it rounds once."""
+    """A Python number in the widest dtype of its kind, so that converting it rounds once. Raises: TileValueError if none holds it."""
     number = x.item() if isinstance(x, np.generic) else x
-    return const(number, BOOL if isinstance(number, bool) else INT64 if isinstance(number, int) and abs(number) < 1 << 63 else FLOAT64)
+    if isinstance(number, bool) or not isinstance(number, int):
+        return const(number, BOOL if isinstance(number, bool) else FLOAT64)
+    arith.check_range(number, FLOAT64)
+    return const(number, INT64 if -(1 << 63) <= number < 1 << 63 else UINT64 if 0 < number < 1 << 64 else FLOAT64)
+
+
+def _has(value: Any) -> str:
+    """A hint that lists the attributes an author may use."""
+    return "it has " + ", ".join(f".{n}" for n in dir(type(value)) if not n.startswith("_") and n not in ("expr", "describe", "assign", "is_constant"))
 
 
 def store(buffer: Buffer, indices: tuple[Expr, ...], value: Any) -> None:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .syntax import children, walk
+from .syntax import children, statements
 
 Construct = ast.If | ast.For | ast.While
 Live = dict[str, ast.Name]  # a live name and one place that reads it
@@ -59,6 +59,14 @@ class _Liveness:
         self.again: dict[Construct, Live] = {}
         self.captured: Live = {}
         self._loops: list[tuple[Live, Live]] = []  # live at (break, continue)
+        self._found: dict[tuple[ast.AST | None, ...], Live] = {}
+
+    def reads(self, *nodes: ast.AST | None) -> Live:
+        """The names that the nodes read; loops ask several times."""
+        found = self._found.get(nodes)
+        if found is None:
+            found = self._found[nodes] = {n.id: n for node in nodes for n in _read_nodes(node)}
+        return found
 
     def block(self, body: Sequence[ast.stmt], out: Live) -> Live:
         for stmt in reversed(body):
@@ -69,31 +77,31 @@ class _Liveness:
         match stmt:
             case ast.If():
                 self.after[stmt] = out | self.captured
-                return self.block(stmt.orelse, out) | self.block(stmt.body, out) | _reads(stmt.test)
+                return self.block(stmt.orelse, out) | self.block(stmt.body, out) | self.reads(stmt.test)
             case ast.For() | ast.While():
                 return self._loop(stmt, out)
             case ast.With():
                 out = self.block(stmt.body, out)
                 for item in stmt.items:
-                    out = _without(out, targets_of(item.optional_vars)) | _reads(item.context_expr)
+                    out = _without(out, targets_of(item.optional_vars)) | self.reads(item.context_expr)
                 return out
             case ast.Return() | ast.Raise():
-                return _reads(stmt)
+                return self.reads(stmt)
             case ast.Break() | ast.Continue() if self._loops:
                 return self._loops[-1][isinstance(stmt, ast.Continue)]
             case ast.Assign():
                 killed = [name for target in stmt.targets for name in targets_of(target)]
-                return _without(out, killed) | _reads(*stmt.targets, stmt.value)
+                return _without(out, killed) | self.reads(*stmt.targets, stmt.value)
             case ast.AugAssign():
                 own = {stmt.target.id: stmt.target} if isinstance(stmt.target, ast.Name) else {}
-                return out | _reads(stmt.target, stmt.value) | own
+                return out | self.reads(stmt.target, stmt.value) | own
             case ast.AnnAssign():
                 killed = targets_of(stmt.target) if stmt.value is not None else []
-                return _without(out, killed) | _reads(stmt.annotation, stmt.value, stmt.target)
+                return _without(out, killed) | self.reads(stmt.annotation, stmt.value, stmt.target)
             case ast.FunctionDef():
-                return _without(out, [stmt.name]) | {n.id: n for n in reads_of_function(stmt)} | _reads(*stmt.decorator_list)
+                return _without(out, [stmt.name]) | {n.id: n for n in reads_of_function(stmt)} | self.reads(*stmt.decorator_list)
             case _:
-                return out | _reads(stmt)
+                return out | self.reads(stmt)
 
     def _loop(self, loop: ast.For | ast.While, out: Live) -> Live:
         self.after[loop] = out | self.captured
@@ -103,9 +111,9 @@ class _Liveness:
             self._loops.append((out, after | head))
             body = self.block(loop.body, after | head)
             self._loops.pop()
-            head = _without(body, targets_of(loop.target)) if isinstance(loop, ast.For) else body | _reads(loop.test)
+            head = _without(body, targets_of(loop.target)) if isinstance(loop, ast.For) else body | self.reads(loop.test)
         self.again[loop] = head
-        return after | head | (_reads(loop.iter) if isinstance(loop, ast.For) else {})
+        return after | head | (self.reads(loop.iter) if isinstance(loop, ast.For) else {})
 
 
 # ---------------------------------------------------------------------------------------------- forward: what is bound already
@@ -223,10 +231,6 @@ def _name_nodes(target: ast.expr | None) -> list[ast.Name]:
     return []
 
 
-def _reads(*nodes: ast.AST | None) -> Live:
-    return {n.id: n for node in nodes for n in _read_nodes(node)}
-
-
 def _read_nodes(node: ast.AST | None) -> Iterator[ast.Name]:
     match node:
         case None:
@@ -246,7 +250,7 @@ def _read_nodes(node: ast.AST | None) -> Iterator[ast.Name]:
 
 
 def _nested(body: Sequence[ast.stmt]) -> list[ast.FunctionDef]:
-    return [node for node in walk(*body) if isinstance(node, ast.FunctionDef)]
+    return [node for node in statements(*body) if isinstance(node, ast.FunctionDef)]
 
 
 def _without(live: Live, names: Iterable[str]) -> Live:

@@ -13,12 +13,13 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType, FunctionType
 
 from ..base.errors import TileSyntaxError
 from ..base.span import Span
 from .positions import is_kernel_code, label_of
-from .syntax import walk
+from .syntax import statements, walk
 
 FUTURE = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 _STARTED = time.time()
@@ -73,10 +74,13 @@ def source_of(function: FunctionType) -> Source:
     if not lines:
         raise TileSyntaxError(
             f"the source of `{code.co_name}` cannot be read ({code.co_filename})",
-            hint="write the kernel in a file or a notebook cell; for exec, register the text in linecache.cache first",
+            hint="Python keeps no source for exec, `python -c` and standard input: write the kernel in a file or a notebook cell, "
+            "or register its text in linecache.cache first",
         )
     if code.co_name == "<lambda>":
         raise TileSyntaxError("a lambda cannot be a kernel", span=_at(code), hint="use def")
+    if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        raise TileSyntaxError("an async function cannot be a kernel", span=_at(code), hint="use def")
     block, is_indented = _block(lines, code.co_firstlineno)
     key = (code.co_filename, code.co_firstlineno, code.co_name, block)
     found = _cache.get(key)
@@ -88,7 +92,7 @@ def source_of(function: FunctionType) -> Source:
             raise TileSyntaxError(
                 f"the source of `{code.co_name}` has changed since it was run", span=_at(code), hint="import the file again, or re-run the cell"
             )
-        notes = [n for n in walk(tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+        notes = [n for n in statements(tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
         notes.sort(key=lambda n: n.lineno)
         declared = dict.fromkeys(n.target.id for n in notes if n.value is None and isinstance(n.target, ast.Name))
         noted = dict.fromkeys(n.id for note in notes for n in walk(note.annotation) if isinstance(n, ast.Name))
@@ -105,7 +109,7 @@ def _definition(text: str, is_indented: bool, code: CodeType, first: int = 0) ->
         module = ast.parse("\n" * (lead - 1) + "if 1:\n" + text if is_indented else "\n" * lead + text)
     except SyntaxError:
         return None
-    for node in walk(module):
+    for node in statements(module):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
                 return node

@@ -60,11 +60,14 @@ def _kernel(*blocks: Any, threads: Any = None, prelude: Any = None) -> Any:
         raise TileRuntimeError("T.Kernel inside T.Kernel", hint="end the first launch before the second; launches of one kernel run in order")
     if not 1 <= len(blocks) <= 3:
         raise TileValueError(f"T.Kernel takes 1 to 3 grid extents, got {len(blocks)}", hint="fold dims into one; split the index with // and %")
-    grid = tuple(index_expr(b) for b in blocks)
-    for extent in grid:
-        size = arith.const_int(extent)
+    grid = tuple(index_expr(b, "a grid extent") for b in blocks)
+    total = 1
+    for size in (arith.const_int(extent) for extent in grid):
         if size is not None and size < 0:
             raise TileValueError(f"a grid extent cannot be negative: {size}")
+        total *= 1 if size is None else size
+    if total >= 1 << 48:
+        raise TileValueError(f"a grid of {total} blocks would never end", hint="let one block do more: larger tiles, or a loop in the block")
     if prelude:
         builder.imports.append(str(prelude))
     return LaunchContext(builder, grid, _threads(threads))

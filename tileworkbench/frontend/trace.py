@@ -10,7 +10,7 @@ from types import FunctionType, TracebackType
 from typing import Any
 
 from ..base.dtypes import INDEX, DType
-from ..base.errors import InternalError, TileError, TileTypeError, TileValueError
+from ..base.errors import InternalError, TileError, TileRuntimeError, TileTypeError, TileValueError
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
 from ..ir.node import walk
@@ -51,6 +51,8 @@ class author_errors:  # used like a function
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, RecursionError):
+            raise _endless(span_of_traceback(trace), self.name).with_traceback(_authors(trace)) from None
         if isinstance(error, TileError):
             raise error.at(span_of_traceback(trace)).with_traceback(_authors(trace)) from None
         if isinstance(error, Exception) and not isinstance(error, InternalError):
@@ -58,6 +60,22 @@ class author_errors:  # used like a function
             if span is not None and not getattr(error, "__notes__", None):
                 error.add_note(span.render(f"while building the kernel `{self.name}`"))
             raise error.with_traceback(_authors(trace) or trace)
+
+
+def _endless(span: Span | None, name: str) -> TileError:
+    """The error for calls without an end: shown where the cycle was entered first, however deep the stack was when it gave out."""
+    chain: list[Span] = []
+    while span is not None:
+        chain.insert(0, span)
+        span = span.call_site
+    seen: list[tuple[str, int, int]] = []
+    for place in chain:
+        if (place.file, place.line, place.col) in seen:
+            break
+        seen.append((place.file, place.line, place.col))
+    last = chain[len(seen) - 1] if chain else None
+    what = last.function if last is not None and last.function else name
+    return TileRuntimeError(f"`{what}` calls itself without an end", span=last, hint="recursion must stop on a value that Python knows; a kernel value never does")
 
 
 def _authors(trace: TracebackType | None) -> TracebackType | None:

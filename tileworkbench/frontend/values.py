@@ -18,11 +18,11 @@ from ..ir.stmt import Copy, Fill, Region, whole
 from . import arith
 from .builder import current
 from .regions import Side, check_inside, pair, shape_text
-from .scalars import NUMBERS, ElementValue, Tile, Value, as_expr, both, is_number, store
+from .scalars import NUMBERS, ElementValue, Tile, Value, as_expr, both, is_number, shown, store
 
 __all__ = [
     "NUMBERS", "BufferValue", "ElementValue", "RegionValue", "Tile", "Value", "VarCell", "as_expr", "as_region", "as_side", "assign_item", "plain",
-    "both", "is_number", "store",
+    "both", "is_number", "shown", "store",
 ]  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def as_side(x: Any, word: str) -> Side:
         case Buffer():
             return Side(whole(x))
     raise TileTypeError(
-        f"{word} needs a buffer, a slice or an element of one, got {type(x).__name__} {x!r}"[:200],
+        f"{word} needs a buffer, a slice or an element of one, got {shown(x)}",
         hint="a tile comes from a tensor parameter or from T.alloc_shared, T.alloc_fragment, ...",
     )
 

@@ -34,15 +34,14 @@ def inside(index: Index, shape: tuple[int, ...]) -> tuple[Mask, list[Any]]:
 
 
 def gather(storage: Storage, index: Index, safe: Value, frame: Frame) -> Value:
-    """The element at `index` in every lane, `safe` where it is outside. Never a view."""
+    """The element at `index` in every lane, `safe` where it is outside. Perhaps a view of memory."""
     valid, index = inside(index, storage.shape)
     if valid is False:
         return safe
     if frame.recorder is not None:
         note(storage, index, both(frame.mask, valid), READ, frame)
     if not any(isinstance(i, np.ndarray) for i in index):
-        found = storage.read((..., *index) if storage.lanes else tuple(index))
-        return found.copy() if isinstance(found, np.ndarray) else found
+        return storage.read((..., *index) if storage.lanes else tuple(index))
     if storage.lanes:
         index = [*lane_axes(storage.lanes), *index]
     found = storage.read(tuple(index))

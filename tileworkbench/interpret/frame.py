@@ -62,11 +62,11 @@ def count(mask: Mask, space: tuple[int, ...]) -> int:
 
 
 def both(mask: Mask, cond: Any) -> Mask:
-    """The lanes of `mask` in which `cond` holds; exactly False if there is none."""
+    """The lanes of `mask` in which `cond` holds; exactly True if that is all of the space, exactly False if there is none."""
     if not isinstance(cond, np.ndarray):
         return mask if cond else False
     if mask is True:
-        return cond if cond.any() else False
+        return True if cond.all() else cond if cond.any() else False
     if mask is False:
         return False
     met = mask & cond

@@ -92,7 +92,7 @@ def view(buffer: Buffer, root: Storage, shape: tuple[int, ...], strides: tuple[i
     """`root`'s memory seen as `buffer`, starting `offset` elements (of buffer's dtype) into it."""
     if strides is not None and offset == 0 and buffer.dtype == root.dtype and root.flat is None and not root.array.flags.c_contiguous:
         steps = tuple(s * root.array.itemsize for s in strides)
-        return Storage(buffer, np.lib.stride_tricks.as_strided(root.array, shape, steps))
+        return Storage(buffer, _strided(root.array, shape, steps))
     made = view_bytes(buffer, root.bytes(), shape, strides, offset, root.lanes)
     if root.shadow is not None:
         made.shadow = shadow_of(made, view_bytes(buffer, root.shadow.bytes(), shape, strides, offset, ()))
@@ -136,7 +136,7 @@ def from_host(buffer: Buffer, array: np.ndarray[Any, Any], shape: tuple[int, ...
 
 def to_host(storage: Storage, array: np.ndarray[Any, Any]) -> None:
     """Write a 4-bit argument that `from_host` had to pack back into the caller's array."""
-    if storage.flat is not None and not np.shares_memory(storage.flat, array):
+    if storage.flat is not None and array.size and not np.shares_memory(storage.flat, array):
         array[...] = storage.read(...).astype(array.dtype)
 
 
@@ -170,4 +170,10 @@ def _reshape(flat: Any, lanes: Lanes, shape: tuple[int, ...], strides: tuple[int
     if strides is None:
         return flat.reshape(lanes + shape)
     size = flat.itemsize
-    return np.lib.stride_tricks.as_strided(flat, lanes + shape, flat.strides[:-1] + tuple(s * size for s in strides))
+    return _strided(flat, lanes + shape, flat.strides[:-1] + tuple(s * size for s in strides))
+
+
+def _strided(array: Any, shape: tuple[int, ...], steps: tuple[int, ...]) -> Any:
+    """The memory of `array` with another shape and strides in bytes; NumPy's own function does not know the dtypes of ml_dtypes."""
+    bits = array.view(f"u{array.itemsize}")
+    return np.lib.stride_tricks.as_strided(bits, shape, steps).view(array.dtype)

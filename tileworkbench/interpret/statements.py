@@ -197,7 +197,7 @@ def branch(cond: Run, then: Run, other: Run) -> Run:
     """Each lane takes one side."""
 
     def run(f: Frame) -> None:
-        c, before = cond(f), f.mask
+        c, before = own(cond(f)), f.mask  # the body may write what the condition read
         if not isinstance(c, np.ndarray):
             (then if c else other)(f)
             return
@@ -220,7 +220,7 @@ def while_(cond: Run, body: Run) -> Run:
         outer, loop, done = f.loop, Loop(), False
         f.loop = loop
         while f.mask is not False:
-            c = cond(f)
+            c = own(cond(f))
             done = either(done, both(f.mask, negation(c)))
             f.mask = both(f.mask, c)
             if f.mask is not False:
@@ -258,7 +258,7 @@ def counted(s: For | PipelinedFor, step: int, scope: Scope) -> Run:
         f.mask, f.loop = either(f.mask, loop.broken), outer
 
     def run(f: Frame) -> None:
-        first, last = start(f), stop(f)
+        first, last = own(start(f)), own(stop(f))
         if not isinstance(first, np.ndarray) and not isinstance(last, np.ndarray):
             uniform(f, range(int(first), int(last), step))
             return

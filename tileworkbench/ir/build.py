@@ -69,6 +69,8 @@ def mul(a: Expr, b: Expr) -> Expr:
             return b
         case (_, Const(0)) | (Const(0), _):
             return ZERO
+        case Binary("mul", x, Const(y)), Const(z):
+            return mul(x, Const(int(y) * int(z)))
         case Const(), _:
             return Binary("mul", b, a)
         case _:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..base.dtypes import INDEX, DType
 from .expr import AddressOf, Binary, Buffer, CallExtern, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
+from .lowered_text import lowered_body, lowered_expr, lowered_head
 from .node import Node, walk
 from .stmt import (
     Assert,
@@ -144,7 +145,7 @@ class _Printer:
             case AddressOf(buffer, indices):
                 return f"address_of({self.buffer(buffer)}[{self.list(indices)}])"
             case _:
-                return self.generic(e)
+                return lowered_expr(e, self.expr, self.buffer) or self.generic(e)
 
     def list(self, items: Iterable[Expr]) -> str:
         return ", ".join([self.expr(i) for i in items])
@@ -171,6 +172,8 @@ class _Printer:
         """A node that this module does not know (one of a later stage), field by field."""
         if isinstance(node, Expr) and type(node) in _KNOWN_EXPR:
             return self.expr(node)
+        if isinstance(node, Expr) and (text := lowered_expr(node, self.expr, self.buffer)) is not None:
+            return text
         if isinstance(node, Region):
             return self.region(node)
         if isinstance(node, Buffer):
@@ -206,6 +209,8 @@ class _Printer:
                 yield from self.body(body, depth + 1)
             case ParallelFor(body=body) | For(body=body) | PipelinedFor(body=body) | While(body=body):
                 yield from self.body(body, depth + 1)
+            case _ if (inside := lowered_body(s)) is not None:
+                yield from self.body(inside, depth + 1)
             case _ if type(s) not in _KNOWN_STMT:
                 for name, value in _bodies(s):
                     yield "  " * (depth + 1) + f"{name}:"
@@ -263,6 +268,8 @@ class _Printer:
                 return f"evaluate {self.expr(value)}"
             case Launch():
                 return self.launch(s)
+            case _ if (text := lowered_head(s, self.expr, self.buffer)) is not None:
+                return text
             case _:
                 shown = [f"{f.name}={self.generic(getattr(s, f.name))}" for f in fields(s) if f.name != "span" and not _is_body(getattr(s, f.name))]
                 return f"{type(s).__name__}({', '.join(shown)})"

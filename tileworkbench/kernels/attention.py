@@ -39,7 +39,7 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
     """The tile program, for one shape and schedule."""
 
     shape = (batch, heads, seq, dim)
-    scale = LOG2_E / dim**0.5  # scores in units of log2, so that exp2 does
+    scale = LOG2_E / dim**0.5  # the softmax's 1 / sqrt(dim), and log2(e) so that exp2 does
 
     @T.prim_func
     def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shape, dtype), V: T.Tensor(shape, dtype), O: T.Tensor(shape, dtype)):  # noqa: E741
@@ -48,7 +48,7 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
             k = T.alloc_shared((block_n, dim), dtype)
             v = T.alloc_shared((block_n, dim), dtype)
             s = T.alloc_fragment((block_m, block_n), "float32")
-            p = T.alloc_fragment((block_m, block_n), dtype)
+            p = s if dtype == "float32" else T.alloc_fragment((block_m, block_n), dtype)
             out = T.alloc_fragment((block_m, dim), "float32")
             top = T.alloc_fragment((block_m,), "float32")
             before = T.alloc_fragment((block_m,), "float32")
@@ -65,8 +65,6 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
             for step in T.Pipelined(T.ceildiv(last, block_n), num_stages=1):
                 T.copy(K[b, head, step * block_n : step * block_n + block_n, :], k)
                 T.gemm(q, k, s, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(block_m, block_n):
-                    s[i, j] = s[i, j] * scale
                 if (step + 1) * block_n > (first if causal else seq):
                     for i, j in T.Parallel(block_m, block_n):
                         limit = T.min(first + i + 1, seq) if causal else seq
@@ -74,16 +72,17 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
                 T.copy(top, before)
                 T.reduce_max(s, top, dim=1, clear=False)
                 for i in T.Parallel(block_m):
-                    fade[i] = T.exp2(before[i] - top[i])
+                    fade[i] = T.exp2((before[i] - top[i]) * scale)
                 for i, j in T.Parallel(block_m, block_n):
-                    s[i, j] = T.exp2(s[i, j] - top[i])
+                    s[i, j] = T.exp2(s[i, j] * scale - top[i] * scale)
                 T.reduce_sum(s, here, dim=1)
                 for i in T.Parallel(block_m):
                     total[i] = total[i] * fade[i] + here[i]
                 for i, d in T.Parallel(block_m, dim):
                     out[i, d] = out[i, d] * fade[i]
                 T.copy(V[b, head, step * block_n : step * block_n + block_n, :], v)
-                T.copy(s, p)
+                if dtype != "float32":
+                    T.copy(s, p)
                 T.gemm(p, v, out)
             for i, d in T.Parallel(block_m, dim):
                 out[i, d] = out[i, d] / total[i]

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from ..base.entry import shorten
 from ..base.errors import JITNoBuilderError, TileTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,10 +38,12 @@ def word(stub: F) -> F:
             raise JITNoBuilderError(f"T.{stub.__name__} has no meaning here", hint="import tileworkbench, which loads the frontend")
         try:
             return meaning(*args, **kwargs)
-        except TypeError as error:
-            if isinstance(error, TileTypeError) or error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # from inside the meaning, not from the call itself
-            raise _wrong_call(stub, args, kwargs, error) from None
+        except Exception as error:
+            trace = error.__traceback__
+            if type(error) is TypeError and trace is not None and trace.tb_next is None:  # from the call itself, not from inside the meaning
+                raise _wrong_call(stub, args, kwargs, error) from None
+            shorten(error)
+            raise
 
     def bind(function: Callable[..., Any]) -> None:
         nonlocal meaning

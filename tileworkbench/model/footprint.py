@@ -8,13 +8,13 @@ counted exactly on the grid of their edges.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
-from ..ir.expr import Buffer, Expr, Var
+from ..ir.expr import Expr, Var
 from ..ir.node import walk
 from .space import Array, Evaluator, Lanes
 
@@ -93,7 +93,8 @@ class Footprint:
 def _lone_lanes(lanes: Lanes, starts: tuple[Expr, ...], evaluate: Evaluator) -> Iterator[Lanes]:
     """One lane at a time, with the loops that two dims share told apart and every `Let` taken back to the loops it comes from."""
     loops = {name for name in lanes.ranges if name not in evaluate.definitions}
-    bare = replace(lanes, ranges={k: v for k, v in lanes.ranges.items() if k in loops}, values=_without_lets(lanes, evaluate))
+    values = {k: v for k, v in lanes.values.items() if k not in lanes.ranges}
+    bare = replace(lanes, ranges={k: v for k, v in lanes.ranges.items() if k in loops}, values=values)
     seen: set[str] = set()
     for expr in starts:
         names = _varies(expr, bare, evaluate)
@@ -104,11 +105,6 @@ def _lone_lanes(lanes: Lanes, starts: tuple[Expr, ...], evaluate: Evaluator) -> 
     rows = _signature(bare, frozenset(seen), starts, evaluate)
     for index in rows:
         yield bare.take(np.asarray([index]))
-
-
-def _without_lets(lanes: Lanes, evaluate: Evaluator) -> dict[str, Array | None]:
-    """Values of what is not a ranging `Let`; a `Let` that is known keeps its value."""
-    return {k: v for k, v in lanes.values.items() if k not in lanes.ranges}
 
 
 def _signature(lanes: Lanes, names: frozenset[str], starts: tuple[Expr, ...], evaluate: Evaluator) -> Iterable[int]:
@@ -180,8 +176,3 @@ def union_volume(starts: list[Array], stops: list[Array]) -> int:
     for e in edges:
         volume = np.multiply.outer(volume, np.append(np.diff(e), 0))
     return int(volume[cover > 0].sum())
-
-
-def shape_of(buffer: Buffer, value: Callable[[Expr], int]) -> tuple[int, ...]:
-    """The buffer's dims as ints, given a way to evaluate them."""
-    return tuple(value(d) for d in buffer.shape)

@@ -99,13 +99,15 @@ def predict_traffic(
         notes.update(dict.fromkeys(trace.assumptions))
         accesses = granule_trace(trace, machine.line_bytes)
         warm_up = 0 if whole else max((_capacity(cache) for _, cache in private), default=0)
+        distances = reuse_distances(accesses.granule, accesses.nbytes)
         for name, cache in private:
-            runs.setdefault(name, _Bytes()).add(_through(accesses, trace.boxes, _capacity(cache), start_at=warm_up))
+            runs.setdefault(name, _Bytes()).add(_through(accesses, distances, trace.boxes, _capacity(cache), start_at=warm_up))
     trace, accesses, share = _shared_trace(known, total, machine.line_bytes)
     notes.update(dict.fromkeys(trace.assumptions))
     tiles = threads * _tile_bytes(kernel)
+    distances = reuse_distances(accesses.granule, accesses.nbytes / share)
     for name, cache in (x for x in _borders(machine) if x[1].is_shared):
-        runs[name] = _through(accesses, trace.boxes, _capacity(cache) - tiles, weight=1 / share)
+        runs[name] = _through(accesses, distances, trace.boxes, _capacity(cache) - tiles, weight=1 / share)
     if not whole:
         notes[Assumption(f"the kernel is large: caches were simulated on a sample of its {total:.2g} tile accesses")] = None
     asked = _asked(counts)
@@ -213,10 +215,11 @@ class _Bytes:
                 yield Flow(level, key[0], read, back, allocated, self.spans[key])
 
 
-def _through(accesses: GranuleTrace, boxes: tuple[Boxes, ...], capacity: float, *, weight: float = 1.0, start_at: float = 0.0) -> _Bytes:
+def _through(
+    accesses: GranuleTrace, distances: Array, boxes: tuple[Boxes, ...], capacity: float, *, weight: float = 1.0, start_at: float = 0.0
+) -> _Bytes:
     """Run accesses through a cache. `weight` stands for granules left out by sampling; counting starts once `start_at` bytes were touched."""
     sizes = accesses.nbytes * weight
-    distances = reuse_distances(accesses.granule, sizes)
     run = cache_run(accesses.granule, sizes, accesses.is_write, distances, capacity, accesses.keeps)
     touched = np.cumsum(np.where(np.isinf(distances), sizes, 0.0))
     counted = touched >= start_at if len(touched) and touched[-1] > 2 * start_at else np.ones(len(touched), dtype=bool)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.entry import entry
 from ..base.errors import TileError, TileTypeError, TileValueError
 from ..frontend.prim_func import PrimFunc
 from .arrays import library_of
-from .captured import frozen
+from .freezing import frozen
 from .jit import JITFunction, compile_program, jit
 from .kernel import JITKernel, TuningResult
 from .options import Options, make_options
@@ -165,7 +167,11 @@ def _attempt(work: Callable[[], Any]) -> tuple[Any, str]:
 def _time(kernel: JITKernel, inputs: Sequence[Any], expected: list[Any] | None, search: Search, best: float | None) -> float:
     """Median milliseconds of one candidate, after checking it. It runs on copies: kernels may write their arguments."""
     copies = _copies(inputs)
+    start = time.perf_counter()
     got = _as_list(kernel(*copies))
+    spent = time.perf_counter() - start
+    if spent > search.timeout:
+        raise TileValueError(f"one run took {spent:.1f} s, more than the limit of {search.timeout:g} s")
     if search.manual_check_prog is not None and not search.skip_check:
         search.manual_check_prog(got, expected)
     elif expected is not None:
@@ -236,6 +242,7 @@ class AutoTuner:
         self.search = self.search.with_known(options)
         return self
 
+    @entry
     def run(
         self, warmup: float = 25, rep: float = 100, timeout: float = 30, early_stop: bool = False, early_stop_factor: float = 1.2, **_: Any
     ) -> AutotuneResult:
@@ -267,6 +274,7 @@ class Autotuned:
         self.search = search
         self.results: dict[Any, AutotuneResult] = {}
 
+    @entry
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the winning kernel. Eager: runs the winning configuration on these arrays. With every tunable given, nothing is searched."""
         configs = self._configs(args, kwargs)
@@ -275,6 +283,7 @@ class Autotuned:
         result = self._result(configs, args, kwargs)
         return self.jitted(*args, **{**kwargs, **result.config}) if self._is_eager(args) else result.kernel
 
+    @entry
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments: as given if every tunable is, else the winner of a search."""
         configs = self._configs(args, kwargs)

@@ -1,8 +1,9 @@
 """What a kernel function reads from outside itself, and whether that has changed.
 
 A kernel is specialised to its globals and closure as it is to its arguments: redefine `BLOCK = 64`, a helper function or a macro, and the next
-call must compile anew, never run stale code. `Captured` finds those values, through nested and helper functions of the author's, and then
-answers two questions: `is_same()`, quickly, at each call; `key()`, a hashable value that is equal whenever the meaning is.
+call must compile anew, never run stale code. `Captured` finds those values, through nested and helper functions of the author's and through
+the attributes that they name, and then answers two questions: `is_same()`, quickly, at each call; `key()`, a hashable value that is equal
+whenever the meaning is.
 """
 
 from __future__ import annotations
@@ -10,31 +11,28 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
-import enum
-import hashlib
-import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import TileError
+from ..frontend.prim_func import PrimFunc
 from ..frontend.source import source_of
 from ..frontend.syntax import walk
+from .freezing import ATOMS, can_change_inside, frozen, is_authors_object, is_library
 
-_ATOMS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
-_LIBRARIES = frozenset({"tileworkbench", "tilelang", "numpy", "torch", "ml_dtypes", "cupy", "jax", "IPython"})
 _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One outside name: in a module's globals, or a closure cell."""
+    """One outside name: in a dict (a module's globals, an object's attributes), or in a closure cell."""
 
-    place: Any  # the globals dict, or the cell
+    place: Any
     name: str
 
     def read(self) -> Any:
@@ -56,11 +54,11 @@ class Captured:
         self._live_keys: tuple[Any, ...] = ()
 
     def _refresh(self) -> None:
-        slots: dict[tuple[int, str], _Slot] = {}
-        _collect(self.function, slots, set())
-        self._slots = tuple(slots.values())
+        finder = _Finder()
+        finder.visit(self.function)
+        self._slots = tuple(finder.slots.values())
         self._values = tuple(slot.read() for slot in self._slots)
-        self._live = tuple(v for v in self._values if _can_change_inside(v))
+        self._live = tuple(v for v in self._values if can_change_inside(v))
         self._live_keys = tuple(map(frozen, self._live))
         self._key: tuple[Any, ...] | None = None
         self._check = _checker(self._slots, self._values)
@@ -85,43 +83,82 @@ def _never() -> bool:
 
 
 # ---------------------------------------------------------------------------------------- finding names
-def _collect(value: Any, slots: dict[tuple[int, str], _Slot], seen: set[int]) -> None:
-    """Add the outside names of a function, and of the author's functions among their values."""
-    for function in _functions_in(value):
-        if id(function) in seen or not _is_authors(function):
-            continue
-        seen.add(id(function))
+class _Finder:
+    """Follows a function to everything of the author's that it may read."""
+
+    def __init__(self) -> None:
+        self.slots: dict[tuple[int, str], _Slot] = {}
+        self.seen: set[int] = set()
+        self.attributes: dict[str, None] = {}  # every attribute that some function names
+        self.owners: list[dict[str, Any]] = []  # attributes of modules and objects
+
+    def visit(self, value: Any) -> None:
+        """Take in `value`, and what the functions in it read."""
+        if id(value) in self.seen:
+            return
+        self.seen.add(id(value))
+        for function in _functions_in(value):
+            self.function(function)
+        if isinstance(value, types.ModuleType):
+            if not is_library(value.__name__):
+                self.owner(vars(value))
+        elif is_authors_object(value):
+            self.owner(vars(value))
+            self.visit(type(value))
+        elif isinstance(value, type) and not is_library(value.__module__):
+            for member in vars(value).values():
+                self.visit(member.fget if isinstance(member, property) else member)
+
+    def function(self, function: types.FunctionType) -> None:
+        if is_library(str(function.__globals__.get("__name__", ""))) or id(function.__code__) in self.seen:
+            return
+        self.seen.add(id(function.__code__))
+        self.name_attributes(function.__code__.co_names, function.__code__)
         for name in (*_global_names(function.__code__), *_annotation_names(function)):
-            slot = _Slot(function.__globals__, name)
-            if (id(slot.place), name) not in slots and not _is_plain_builtin(slot):
-                slots[id(slot.place), name] = slot
-                _collect(slot.read(), slots, seen)
+            if name in function.__globals__ or hasattr(builtins, name):
+                self.slot(_Slot(function.__globals__, name))
         for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
-            if (id(cell), name) not in slots:
-                slots[id(cell), name] = _Slot(cell, name)
-                _collect(_Slot(cell, name).read(), slots, seen)
+            self.slot(_Slot(cell, name))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            _collect(default, slots, seen)
+            self.visit(default)
+
+    def slot(self, slot: _Slot) -> None:
+        if (id(slot.place), slot.name) not in self.slots:
+            self.slots[id(slot.place), slot.name] = slot
+            self.visit(slot.read())
+
+    def owner(self, attributes: dict[str, Any]) -> None:
+        """A module or object: the attributes that functions name are outside values too."""
+        self.owners.append(attributes)
+        for name in list(self.attributes):
+            if name in attributes:
+                self.slot(_Slot(attributes, name))
+
+    def name_attributes(self, names: tuple[str, ...], code: types.CodeType) -> None:
+        fresh = [n for n in (*names, *_inner_names(code)) if n not in self.attributes]
+        self.attributes.update(dict.fromkeys(fresh))
+        for attributes in list(self.owners):
+            for name in fresh:
+                if name in attributes:
+                    self.slot(_Slot(attributes, name))
 
 
 def _functions_in(value: Any) -> Iterator[types.FunctionType]:
-    """The Python functions that `value` is or wraps (a macro, a jitted function, a partial, a method)."""
+    """The Python functions that `value` is or wraps (a macro, a program, a jitted function, a partial, a method)."""
     for _ in range(8):
         if isinstance(value, types.FunctionType):
             yield value
-        if isinstance(value, partial):
-            value = value.func
-        elif isinstance(value, types.MethodType):
+        if isinstance(value, (partial, types.MethodType)):
+            value = value.func if isinstance(value, partial) else value.__func__
+        elif isinstance(value, (classmethod, staticmethod)):
             value = value.__func__
+        elif isinstance(value, PrimFunc):
+            value = value.function
         else:
             inner = getattr(value, "__wrapped__", None) if not isinstance(value, (types.ModuleType, np.ndarray)) else None
             if inner is None or inner is value:
                 return
             value = inner
-
-
-def _is_plain_builtin(slot: _Slot) -> bool:
-    return slot.read() is _MISSING and not hasattr(builtins, slot.name)
 
 
 @cache
@@ -136,6 +173,13 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(names)
 
 
+@cache
+def _inner_names(code: types.CodeType) -> tuple[str, ...]:
+    """Names in the code of nested functions."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return tuple(dict.fromkeys(n for c in inner for n in (*c.co_names, *_inner_names(c))))
+
+
 def _annotation_names(function: types.FunctionType) -> tuple[str, ...]:
     """Names that only annotations in the source read: Python compiles no code for those of local variables, but a kernel means them."""
     try:
@@ -145,22 +189,6 @@ def _annotation_names(function: types.FunctionType) -> tuple[str, ...]:
     notes = [n.annotation for n in walk(tree) if isinstance(n, (ast.AnnAssign, ast.arg)) and n.annotation is not None]
     names = {n.id for note in notes for n in ast.walk(note) if isinstance(n, ast.Name)}
     return tuple(sorted(name for name in names if name in function.__globals__))
-
-
-def _is_authors(function: types.FunctionType) -> bool:
-    return not _is_library(str(function.__globals__.get("__name__", "")))
-
-
-@cache
-def _is_library(module: str) -> bool:
-    """Whether a module (by name) belongs to Python, to us, or to an installed package: its functions and constants stay what they are."""
-    root = module.partition(".")[0]
-    if root == "__main__" or not root:
-        return False
-    if root in _LIBRARIES or root in sys.stdlib_module_names:
-        return True
-    file = getattr(sys.modules.get(root), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
 
 
 # ---------------------------------------------------------------------------------------- comparing values
@@ -178,54 +206,4 @@ def _checker(slots: tuple[_Slot, ...], values: tuple[Any, ...]) -> Callable[[], 
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and isinstance(a, _ATOMS) and repr(a) == repr(b)
-
-
-def _can_change_inside(value: Any) -> bool:
-    """Whether `value` may mean something else later while it is the same object."""
-    if isinstance(value, (tuple, frozenset)):
-        return any(map(_can_change_inside, value))
-    if (
-        isinstance(value, (*_ATOMS, type, types.BuiltinFunctionType, enum.Enum, np.dtype))
-        or isinstance(value, types.ModuleType)
-        and _is_library(value.__name__)
-    ):
-        return False
-    return isinstance(value, (list, dict, set, bytearray, np.ndarray, types.ModuleType)) or _is_authors_object(value)
-
-
-def _is_authors_object(value: Any) -> bool:
-    """A plain object of a class that the author wrote: its attributes are part of its meaning."""
-    return hasattr(value, "__dict__") and not callable(value) and not _is_library(str(type(value).__module__))
-
-
-def frozen(value: Any, depth: int = 6) -> Any:
-    """A hashable stand-in: equal for values of equal meaning and type (1, 1.0 and True differ). What is not understood stands for itself."""
-    if isinstance(value, _ATOMS):
-        return (type(value).__name__, repr(value))
-    if isinstance(value, enum.Enum):
-        return (type(value).__qualname__, value.name)
-    if depth == 0:
-        return ("object", id(value))
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, tuple(frozen(v, depth - 1) for v in value))
-    if isinstance(value, dict):
-        return (type(value).__name__, tuple((frozen(k, depth - 1), frozen(v, depth - 1)) for k, v in value.items()))
-    if isinstance(value, (set, frozenset)):
-        return (type(value).__name__, frozenset(frozen(v, depth - 1) for v in value))
-    if isinstance(value, np.ndarray):
-        return ("ndarray", value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
-    if isinstance(value, (np.generic, np.dtype)):
-        return (type(value).__name__, str(value))
-    if isinstance(value, types.ModuleType):
-        return ("module", value.__name__) if _is_library(value.__name__) else ("module", value.__name__, _module_values(value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return (type(value).__qualname__, id(type(value)), tuple((f.name, frozen(getattr(value, f.name, None), depth - 1)) for f in fields(value)))
-    if _is_authors_object(value):
-        return (type(value).__qualname__, id(type(value)), tuple((k, frozen(v, depth - 1)) for k, v in vars(value).items()))
-    return ("object", id(value))
-
-
-def _module_values(module: types.ModuleType) -> tuple[Any, ...]:
-    """The constants of a module of the author's; a helper module's functions stand for themselves."""
-    return tuple((k, frozen(v, 2)) for k, v in vars(module).items() if not k.startswith("__") and not isinstance(v, types.ModuleType))
+    return type(a) is type(b) and isinstance(a, ATOMS) and repr(a) == repr(b)

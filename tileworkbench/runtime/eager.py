@@ -14,13 +14,16 @@ from typing import Any
 
 from ..base.errors import ArgumentError
 from ..frontend.eager import ConstSource, EagerTemplate, require_sources, signature_of, template
+from ..frontend.values import Value
 from ..ir.stmt import Kernel
 from ..language.types import TensorType
 from . import packing
 from .arrays import NotAnArray, describe
-from .captured import Captured, frozen
+from .captured import Captured
 from .compiling import compile_ir
+from .expressions import show
 from .fork import fork_safe_lock
+from .freezing import frozen
 from .kernel import JITKernel
 from .observing import WATCH
 from .options import Options
@@ -59,14 +62,14 @@ class EagerFunction:
             heads.append(f"{star}{name}" if parameter.default is parameter.empty else f"{star}{name}=_d_{name}")
         key = "".join(f"{n}, {n}.__class__, " for n in fixed)
         values = ", ".join(f"{n!r}: {n}" for n in names)
-        text = f"""def call({", ".join(heads)}):
+        text = f"""def {self.function.__name__}({", ".join(heads)}):
   try: site = _quick[({key})] if _same() else None
   except (KeyError, TypeError): site = None
   if site is None: return _miss({{{values}}}, {{}})
   return site.short({", ".join(runtime)})
 """
         exec(compile(text, f"<call of {self.function.__name__}>", "exec"), scope)
-        call: Callable[..., Any] = scope["call"]
+        call: Callable[..., Any] = scope[self.function.__name__]
         return self._checked(call)
 
     def _checked(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +134,6 @@ class _Site:
         self.schedule = {k: v for k, v in made.constants.items() if isinstance(v, (int, float, str, bool))}
         self.kernels: dict[tuple[int, ...], JITKernel] = {}
         self.names = made.signature.runtime
-        self.lock = fork_safe_lock()
         self.last: JITKernel | None = None
         self.short: Callable[..., Any] = self.dispatch
 
@@ -160,14 +162,10 @@ class _Site:
         if unknown:
             known = ", ".join(self.template.sources) or "none"
             raise ArgumentError(f"{self.template.name} has no parameter or T.const named {unknown[0]!r}", hint=f"its T.const names are: {known}")
-        with self.lock:
-            if key not in self.kernels:
-                traced = self.template.specialise(dict(zip(self.template.sources, key, strict=True)))
-                self.kernels[key] = compile_ir(
-                    traced.kernel, self.options, outputs=traced.outputs, returns_tuple=traced.returns_tuple,
-                    schedule={**self.schedule, **dict(zip(self.template.sources, key, strict=True))},
-                )  # fmt: skip
-            return self.kernels[key]
+        traced = self.template.specialise(dict(zip(self.template.sources, key, strict=True)))
+        schedule = {**self.schedule, **dict(zip(self.template.sources, key, strict=True))}
+        made = compile_ir(traced.kernel, self.options, outputs=traced.outputs, returns_tuple=traced.returns_tuple, schedule=schedule)
+        return self.kernels.setdefault(key, made)
 
     def _read(self, name: str, places: Sequence[ConstSource], values: Mapping[str, Any]) -> int:
         """The value of a `T.const`, from the first argument that shows it."""
@@ -192,8 +190,9 @@ class _Site:
     def _check_rank(self, place: ConstSource, rank: int) -> None:
         wanted = self.template.annotations[place.param]
         if isinstance(wanted, TensorType) and rank != len(wanted.shape):
-            shown = ", ".join(str(d) for d in wanted.shape)
-            raise ArgumentError(f"kernel {self.template.name}, argument {place.param}: expected {len(wanted.shape)} dims ({shown}), got {rank}")
+            shown = ", ".join(show(d.expr) if isinstance(d, Value) else str(d) for d in wanted.shape)
+            dims = f"{len(wanted.shape)} dim{'' if len(wanted.shape) == 1 else 's'}"
+            raise ArgumentError(f"kernel {self.template.name}, argument {place.param}: expected {dims} ({shown}), got {rank}")
 
     def _is_packed(self, place: ConstSource, value: Any, rank: int) -> bool:
         wanted = self.template.annotations[place.param]

@@ -25,14 +25,16 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 from typing import Any, overload
 
+from ..base.entry import entry, shorten
 from ..base.errors import TileTypeError, TileValueError
 from ..frontend.eager import lazy_result, signature_of
 from ..frontend.prim_func import PrimFunc
 from ..ir.stmt import Kernel
-from .captured import Captured, frozen
+from .captured import Captured
 from .compiling import compile_ir
 from .eager import EagerFunction
 from .fork import fork_safe_lock
+from .freezing import frozen
 from .kernel import JITKernel
 from .options import Options, OutIdx, make_options
 
@@ -54,7 +56,11 @@ class JITFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the kernel for these build-time arguments. Eager: run it on these arrays and return its outputs."""
-        return self._quick(*args, **kwargs)
+        try:
+            return self._quick(*args, **kwargs)
+        except (Exception, KeyboardInterrupt) as error:
+            shorten(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -107,11 +113,8 @@ class JITFunction:
         found = self._kernels.get(key)
         if found is not None:
             return found
-        with self._lock:
-            found = self._kernels.get(key)
-            if found is not None:
-                return found
-            return self._remember(key, self._made(args, kwargs), self._schedule(args, kwargs))
+        # no lock: `par_compile` builds side by side, and the disk cache sees to it that one kernel is built once
+        return self._remember(key, self._made(args, kwargs), self._schedule(args, kwargs))
 
     def _made(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc:
         program = lazy_result(self.function, *args, **kwargs)
@@ -125,8 +128,7 @@ class JITFunction:
         return self.captured.key(), tuple(map(frozen, args)), tuple((k, frozen(v)) for k, v in sorted(kwargs.items()))
 
     def _remember(self, key: Any, program: PrimFunc, schedule: Mapping[str, Any]) -> JITKernel:
-        kernel = self._kernels[key] = compile_program(program, self.options, schedule)
-        return kernel
+        return self._kernels.setdefault(key, compile_program(program, self.options, schedule))
 
     def _schedule(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         bound = self.signature.bind(*args, **kwargs)
@@ -134,11 +136,13 @@ class JITFunction:
         return {k: v for k, v in bound.arguments.items() if isinstance(v, (int, float, str, bool))}
 
     # ------------------------------------------------------------------ kernels without a call
+    @entry
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, not run. An eager function takes arrays, `T.Tensor` placeholders, or its `T.const` dims by name."""
         self._decide(args, kwargs)
         return self._eager.compile(args, kwargs) if self._eager is not None else self._lazy(*args, **kwargs)
 
+    @entry
     def par_compile(
         self, configs: Iterable[Mapping[str, Any] | Sequence[Any]], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
@@ -156,6 +160,7 @@ class JITFunction:
         with ThreadPoolExecutor(num_workers) as pool:
             return list(pool.map(one, asked))
 
+    @entry
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """The program for these arguments: a `T.prim_func` of a lazy function, the tile IR of an eager one."""
         self._decide(args, kwargs)
@@ -163,6 +168,7 @@ class JITFunction:
             return self._eager.program(args, kwargs)
         return self._made(args, kwargs)
 
+    @entry
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """The emitted text for these arguments."""
         return self.compile(*args, **kwargs).get_kernel_source()
@@ -193,6 +199,7 @@ def jit(
     debug_root_path: str | None = None,
     mode: str | None = None,
 ) -> Callable[[Callable[..., Any]], JITFunction]: ...
+@entry
 def jit(
     func: Callable[..., Any] | None = None,
     /,
@@ -243,6 +250,7 @@ def _plain_function(function: Any) -> FunctionType:
     return function
 
 
+@entry
 def compile(
     func: Any = None,
     out_idx: OutIdx = None,
@@ -268,6 +276,7 @@ def compile(
     return compile_program(func, options)
 
 
+@entry
 def par_compile(funcs: Iterable[Any], num_workers: int | None = None, **options: Any) -> list[JITKernel]:
     """Compile several programs, compilers running side by side; options as for `compile`."""
     with ThreadPoolExecutor(num_workers) as pool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..base.entry import entry, shorten
 from ..base.errors import ArgumentError, UnsupportedError
 from ..base.machine import Machine
 from ..base.span import Span
@@ -75,9 +76,13 @@ class JITKernel:
 
         Raises: ArgumentError for arguments that do not fit; DeviceAssertError when an assertion in the kernel does not hold.
         """
-        if kwargs or WATCH.seen is not None:
-            return self._slow(args, kwargs)
-        return self._fast(*args)
+        try:
+            if kwargs or WATCH.seen is not None:
+                return self._slow(args, kwargs)
+            return self._fast(*args)
+        except (Exception, KeyboardInterrupt) as error:
+            shorten(error)
+            raise
 
     def _first(self, *args: Any) -> Any:
         return self._slow(args, {})
@@ -99,6 +104,7 @@ class JITKernel:
             return None
         return fastcall.make(self.signature, self._kinds, entry, self.executable.fail, self._threads, slow)
 
+    @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
         return bind(self.signature, args, kwargs, LIMIT.of(self._threads))
@@ -159,12 +165,14 @@ class JITKernel:
         return f"<kernel {self.name}({inputs}){f' -> {outputs}' if outputs else ''}, target {self.target}>"
 
     # ------------------------------------------------------------------ measuring
+    @entry
     def profile(self, *args: Any, warmup_ms: float = 25.0, rep_ms: float = 100.0, runs: int = 0) -> Timing:
         """Measure calls with these arguments. Outputs are allocated anew by each call, as in use."""
         self(*args)  # raises for bad arguments before any clock runs
         timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs)
         return replace(timing, threads=self.num_threads)
 
+    @entry
     def report(self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None) -> Report:
         """What bounds this kernel: counts, predicted traffic and roofs of `machine` (default: this one), and the measured time if `args` are given.
 
@@ -244,6 +252,7 @@ class JITKernel:
             if path is not None:
                 Path(path).write_text(self.source)
 
+    @entry
     def export_library(self, path: str) -> None:
         """Copy the compiled shared library to `path`. Raises UnsupportedError if the target has none."""
         library = getattr(self.executable, "library", None)

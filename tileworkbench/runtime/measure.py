@@ -8,11 +8,13 @@ ever slows one down.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import platform
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..base.cpu import Isa, host_isa
+from ..base.errors import CompilerError
 from ..base.machine import Level, Machine, Peak, Quantity
 from . import cache, toolchain
 from .fork import available_cores
@@ -28,10 +31,12 @@ from .loader import Entry, load
 from .probes import arithmetic_probes, probe_text
 from .storage import cache_folder, write_atomically
 
-RUN_S = 0.012
-RUNS = 5
+RUN_S = 0.004  # shorter than a time slice, so that some of the runs go undisturbed on a busy machine
+RUNS = 12
 SMALLEST, LARGEST = 8 << 10, 256 << 20
 PER_OCTAVE = 2
+WINDOW = 16 << 20
+NEWEST = ("avx512_fp16", "avx512_vnni")
 
 
 def measure(force: bool = False, cores: int | None = None) -> Machine:
@@ -69,9 +74,23 @@ def cpu_name() -> str:
 
 # ------------------------------------------------------------------------------------------- with a compiler
 def _with_compiler(compiler: toolchain.Compiler, name: str, cores: int) -> Machine:
-    isa = host_isa()
     threads = cores if compiler.openmp else 1
     notes = [] if compiler.openmp else [f"{compiler.why_serial}; all cores are taken to be as fast as one"]
+    isa = host_isa()
+    try:
+        library = _build_probes(compiler, isa)
+    except CompilerError:  # an older compiler than the processor: without the newest instructions
+        isa = replace(isa, flags=isa.flags - set(NEWEST), extensions=())
+        library = _build_probes(compiler, isa)
+        notes.append(f"{compiler.name} does not know the newest instructions of this processor; they are not measured")
+    peaks = tuple(_peak(load(library, p.entry), p.dtype, p.ops, p.instruction, threads) for p in arithmetic_probes(isa))
+    levels = _levels(load(library, "twb_read"), isa, threads)
+    if isa.has("amx_bf16"):
+        notes.append("this CPU also has AMX, which is not measured")
+    return Machine(name, threads, levels, peaks, 64, isa.name, date.today().isoformat(), tuple(notes))
+
+
+def _build_probes(compiler: toolchain.Compiler, isa: Isa) -> Path:
     text = probe_text(isa)
     key = cache.key_of("probes", text, compiler.name, *compiler.command, *isa.march, *isa.extensions)
     flags = [*isa.march, *isa.extensions, "-ffp-contract=fast"]
@@ -81,18 +100,13 @@ def _with_compiler(compiler: toolchain.Compiler, name: str, cores: int) -> Machi
         return {}
 
     entry, _ = cache.get_or_build(key, build)
-    library = entry.folder / "kernel.so"
-    peaks = tuple(_peak(load(library, p.entry), p.dtype, p.ops, p.instruction, threads) for p in arithmetic_probes(isa))
-    levels = _levels(load(library, "twb_read"), isa, threads)
-    if isa.has("amx_bf16"):
-        notes.append("this CPU also has AMX, which is not measured")
-    return Machine(name, threads, levels, peaks, 64, isa.name, date.today().isoformat(), tuple(notes))
+    return entry.folder / "kernel.so"
 
 
 def _peak(entry: Entry, dtype: str, ops: int, instruction: str, threads: int) -> Peak:
     def rate(n: int) -> float:
         rounds = _rounds(lambda r: _call(entry, n, r), 1 << 16)
-        return ops * n * rounds / _best(lambda: _call(entry, n, rounds)) / 1e9
+        return ops * n * rounds / _best(lambda: _call(entry, n, rounds), runs=3 * RUNS) / 1e9
 
     unit = "GFLOP/s"
     source = f"timed: {instruction}, chains in registers"
@@ -109,10 +123,16 @@ def _levels(read: Entry, isa: Isa, threads: int) -> tuple[Level, ...]:
     start = memory.__array_interface__["data"][0] + 63 & -64
 
     def rate(size: int, n: int) -> float:
-        passes = _rounds(lambda k: _call(read, n, start, size, k), 1)
-        return size * n * passes / _best(lambda: _call(read, n, start, size, passes)) / 1e9
+        if size <= WINDOW:
+            passes = _rounds(lambda k: _call(read, n, start, size, k, size), 1)
+            return size * n * passes / _best(lambda: _call(read, n, start, size, passes, size)) / 1e9
+        # a run that is short all the same: one window of the working set after the other, each last read a whole round ago
+        places = itertools.cycle(range(0, size - WINDOW + 1, WINDOW))
+        _call(read, n, start, size, 1, size)
+        return WINDOW * n / _best(lambda: _call(read, n, start + next(places), WINDOW, 1, size), runs=3 * RUNS, skip=3) / 1e9
 
     rates = [rate(size, 1) for size in sizes]
+    rates = list(itertools.accumulate(reversed(rates), max))[::-1]  # a larger set is never read faster: what lies below was disturbed
     plateaus = find_plateaus(sizes, rates)
     stated = _stated_capacities()
     registers = Level(
@@ -144,10 +164,10 @@ def _probe_size(plateau: Plateau, below: int, largest: int, sharers: int, unit: 
 
 
 def _capacity(plateau: Plateau, stated: list[int]) -> Quantity | None:
-    """The level's capacity: what the system states if the curve agrees within a factor of 1.7, else what the curve says."""
+    """The level's capacity: what the system states if the curve agrees within a factor of 2, else what the curve says."""
     if plateau.capacity is None:
         return None
-    near = [s for s in stated if s / 1.7 <= plateau.capacity <= s * 1.7]
+    near = [s for s in stated if s / 2.1 <= plateau.capacity <= s * 2.1]
     size = min(near, key=lambda s: abs(math.log(s / (plateau.capacity or 1)))) if near else plateau.capacity
     source = "stated by the system, and the read rate falls there" if near else "where the read rate falls"
     return Quantity(size / 1024, "KiB", source, not near) if size < 1 << 20 else Quantity(size / (1 << 20), "MiB", source, not near)
@@ -182,14 +202,14 @@ def _rounds(work: Callable[[int], None], start: int) -> int:
         rounds *= 4
 
 
-def _best(work: Callable[[], Any]) -> float:
-    """Seconds of the fastest of RUNS runs."""
+def _best(work: Callable[[], Any], runs: int = RUNS, skip: int = 0) -> float:
+    """Seconds of the fastest run, after the `skip` fastest, which may have been lucky."""
     times = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         begin = time.perf_counter()
         work()
         times.append(time.perf_counter() - begin)
-    return min(times)
+    return sorted(times)[skip]
 
 
 # ------------------------------------------------------------------------------------------- without a compiler

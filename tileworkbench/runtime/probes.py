@@ -2,7 +2,7 @@
 
 Each follows the kernels' calling convention: `entry(const int64_t *args, int32_t threads)`; every thread does the whole work, so `threads` of them do
 `threads` times as much. Arithmetic: args = (rounds); accumulators are independent chains, enough to fill two FMA units of latency 4.
-Reading: args = (pointer, bytes of one thread, passes); each thread reads its own part again and again.
+Reading: args = (pointer, bytes to read, passes, bytes between threads); each thread reads its own part again and again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ static vf read_part(const char *p, i64 bytes, i64 passes) {{
 int twb_read(const i64 *args, int threads) {{
   #pragma omp parallel num_threads(threads)
   {{
-    vf sum = read_part((const char *)args[0] + args[1] * omp_get_thread_num(), args[1], args[2]);
+    vf sum = read_part((const char *)args[0] + args[3] * omp_get_thread_num(), args[1], args[2]);
     __asm__ volatile("" : : "m"(sum));
   }}
   return 0;

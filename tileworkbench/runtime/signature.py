@@ -29,6 +29,7 @@ class TensorSpec:
     is_output: bool
     is_written: bool
     is_used: bool
+    const_names: tuple[str, ...] = ()  # per dim the `T.const` that it was specialised from, or ""
 
     @property
     def rank(self) -> int:
@@ -109,13 +110,12 @@ def signature_of(kernel: Kernel, outputs: tuple[int, ...] = (), returns_tuple: b
     params: list[TensorSpec | ScalarSpec] = []
     for param in kernel.params:
         match param:
-            case TensorParam(buffer=b, is_output=out):
-                params.append(TensorSpec(b.name, b.shape, b.type, b.strides, out, out or b.name in written, b.name in touched))
+            case TensorParam(buffer=b, is_output=out, const_dims=names):
+                params.append(TensorSpec(b.name, b.shape, b.type, b.strides, out, out or b.name in written, b.name in touched, names))
             case ScalarParam(var=var, default=default):
                 params.append(ScalarSpec(var.name, var.type, default))
     tensors = [p for p in params if isinstance(p, TensorSpec)]
-    names = [t.name for t in tensors]
-    order = tuple(names.index(params[place].name) for place in outputs) or tuple(i for i, t in enumerate(tensors) if t.is_output)
+    order = tuple([t.name for t in tensors].index(params[place].name) for place in outputs) or tuple(i for i, t in enumerate(tensors) if t.is_output)
     sources = _find_sources(kernel, tensors)
     return Signature(kernel.name, tuple(params), tuple(v.name for v in kernel.dims), sources, kernel.workspaces, order, returns_tuple)
 

@@ -152,7 +152,7 @@ def probe(command: tuple[str, ...]) -> Compiler | None:
         stat = os.stat(command[0])
     except OSError:
         return None
-    key = f"{NOTES}:{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
+    key = f"notes {NOTES}: {shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
     notes_file = cache_folder() / "compilers.json"
     notes = _read_notes(notes_file)
     if key in notes:

@@ -79,7 +79,7 @@ def fill_loops(fill: Fill, bounds: Bounds, names: Names) -> Body:
     dims = []
     for d in moving:
         low, high = _limits(region, d, bounds)
-        dims.append(Dim(d, d, cast(region.extents[d], INDEX), steps[d], steps[d], low, high))
+        dims.append(Dim(d, d, _not_negative(region.extents[d], bounds), steps[d], steps[d], low, high))
     dims = _merge(_order(dims))
     for dim in dims:
         _bind_limits(dim, names, out)
@@ -195,21 +195,28 @@ def _moving(region: Region) -> list[int]:
 
 def _pair(src: Region, s: int, dst: Region, d: int, bounds: Bounds) -> Dim:
     extent = dst.extents[d] if isinstance(dst.extents[d], Const) else src.extents[s]
-    dim = Dim(d, s, cast(extent, INDEX), strides(dst.buffer)[d], strides(src.buffer)[s])
-    dim.dst_low, dim.dst_high = _limits(dst, d, bounds, dim.extent)
-    dim.src_low, dim.src_high = _limits(src, s, bounds, dim.extent)
+    dim = Dim(d, s, _not_negative(extent, bounds), strides(dst.buffer)[d], strides(src.buffer)[s])
+    dim.dst_low, dim.dst_high = _limits(dst, d, bounds, extent)
+    dim.src_low, dim.src_high = _limits(src, s, bounds, extent)
     return dim
+
+
+def _not_negative(extent: Expr, bounds: Bounds) -> Expr:
+    """The extent as a loop end: a region of less than nothing has no elements."""
+    extent = cast(extent, INDEX)
+    return extent if bounds.at_least_zero(bounds.sum(extent)) else maximum(extent, ZERO)
 
 
 def _limits(region: Region, d: int, bounds: Bounds, extent: Expr | None = None) -> tuple[Expr | None, Expr | None]:
     """The first and one-past-last loop value inside the buffer, clipped to the loop; None where the loop's own end is inside."""
     extent = cast(extent if extent is not None else region.extents[d], INDEX)
+    most = _not_negative(extent, bounds)  # what is proved of `extent` holds of it wherever there is an element
     start, size = cast(region.starts[d], INDEX), region.buffer.shape[d]
     form = bounds.sum(start)
     low_ok = bounds.at_least_zero(form)
     high_ok = bounds.at_least_zero(bounds.sum(size) - form - bounds.sum(extent))
-    low = None if low_ok else minimum(maximum(sub(ZERO, start), ZERO), extent)
-    high = None if high_ok else maximum(minimum(sub(size, start), extent), low or ZERO)
+    low = None if low_ok else minimum(maximum(sub(ZERO, start), ZERO), most)
+    high = None if high_ok else maximum(minimum(sub(size, start), most), low or ZERO)
     return low, high
 
 

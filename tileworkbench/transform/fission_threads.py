@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..analysis.linear import has_load
 from ..analysis.uniform import Uniformity, is_private, touches_private
-from ..base.dtypes import BOOL, INDEX
+from ..base.dtypes import BOOL, INDEX, DType
 from ..ir.build import FALSE, TRUE, ZERO, add, cast, every, index, mul, negate
 from ..ir.expr import Binary, Buffer, Expr, Load, Var
 from ..ir.lowered import EndIteration
@@ -140,15 +140,11 @@ class _Fission:
                     out.append(replace(stmt, then=self.make_whole(then), other=self.make_whole(other)))
                 case For(body=inside) | PipelinedFor(body=inside) | While(body=inside):
                     out.append(replace(stmt, body=self.make_whole(inside)))
-                case _ if isinstance(stmt, _TILE_OPS) and (touches_private(stmt) or not self.is_block_wide(stmt)):
+                case _ if isinstance(stmt, _TILE_OPS) and (touches_private(stmt) or not self.uniform.is_uniform(stmt)):
                     out += scalarise(stmt, self.names)
                 case _:
                     out.append(stmt)
         return tuple(out)
-
-    def is_block_wide(self, stmt: Stmt) -> bool:
-        """Whether nothing in a tile operation differs between threads (a parallel loop's own variables do not count)."""
-        return self.uniform.is_uniform(stmt)
 
     def split_mixed(self, body: Body) -> None:
         """A uniform variable that is written amid statements of single threads is kept per thread after all."""
@@ -264,20 +260,21 @@ class _Fission:
                 return [*clear, choice, *self.body(then, masks.plus(taken)), *self.body(other, masks.plus(rest))]
             case For(var, start, stop, body) | PipelinedFor(var, start, stop, body):
                 if self.uniform.all_uniform((start, stop)) and not self.uniform.leaves_apart(body):
-                    self.loops += 1
-                    loop = replace(stmt, body=tuple(self.body(body, _Masks(masks.arrays))))
-                    self.loops -= 1
-                    return [loop]
+                    return [replace(stmt, body=self.loop_body(body, masks))]
                 return self.masked_for(var, start, stop, stmt.step if isinstance(stmt, For) else 1, body, masks)
             case While(cond, body):
                 if self.uniform.is_uniform(cond) and not self.uniform.leaves_apart(body):
-                    self.loops += 1
-                    loop = replace(stmt, body=tuple(self.body(body, _Masks(masks.arrays))))
-                    self.loops -= 1
-                    return [loop]
+                    return [replace(stmt, body=self.loop_body(body, masks))]
                 return self.masked_while(cond, body, (), masks)
             case _:
                 raise AssertionError(stmt)
+
+    def loop_body(self, body: Body, masks: _Masks) -> Body:
+        """The body of a loop that all threads go round together."""
+        self.loops += 1
+        out = self.body(body, _Masks(masks.arrays))
+        self.loops -= 1
+        return tuple(out)
 
     def masked_for(self, var: Var, start: Expr, stop: Expr, step: int, body: Body, masks: _Masks) -> list[Stmt]:
         """A loop whose threads make different numbers of iterations: the counter and the end are arrays."""
@@ -327,7 +324,7 @@ class _Fission:
             case If(_, then, other):
                 return replace(stmt, then=self.leaving_body(then, masks), other=self.leaving_body(other, masks))
             case For(body=body) | PipelinedFor(body=body) | While(body=body):
-                return replace(stmt, body=self.leaving_body(body, replace_loop(masks)))
+                return replace(stmt, body=self.leaving_body(body, _Masks(masks.arrays)))  # break and continue mean this loop
             case _:
                 return stmt
 
@@ -361,9 +358,9 @@ class _Fission:
         self.segments.append(made)
         return made
 
-    def array(self, hint: str, dtype: object) -> Buffer:
+    def array(self, hint: str, dtype: DType) -> Buffer:
         """A value per thread."""
-        tile = self.names.tile(hint, (index(self.count),), dtype)  # type: ignore[arg-type]  # a DType
+        tile = self.names.tile(hint, (index(self.count),), dtype)
         self.tiles.append(tile)
         return tile
 
@@ -372,11 +369,6 @@ class _Fission:
 
     def put(self, array: Buffer, value: Expr) -> Store:
         return Store(array, (self.thread,), value)
-
-
-def replace_loop(masks: _Masks) -> _Masks:
-    """Inside a thread's own loop, break and continue mean that loop."""
-    return _Masks(masks.arrays)
 
 
 def _thread_vars(launch: Launch, names: Names) -> tuple[Var, ...]:

@@ -100,8 +100,9 @@ class _Lower(Scoped):
         if not taken:
             return body
         for axis in loops:
-            axis.start = self._name(axis.start, f"{axis.var.name}_first", before)
-            axis.stop = self._name(axis.stop, f"{axis.var.name}_last", before)
+            name = axis.var.hint or axis.var.name
+            axis.start = self._name(axis.start, f"{name}_first", before)
+            axis.stop = self._name(axis.stop, f"{name}_last", before)
         return tuple(part for s in body for part in _without(s, taken))
 
     def _cut(self, axis: _Axis, test: Expr, variables: set[Var]) -> bool:

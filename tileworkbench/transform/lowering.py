@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..ir.stmt import Kernel
+from .absorb_fills import absorb_fills
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
@@ -40,6 +41,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which fission_threads keeps whole"),
     Step(insert_barriers),
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
+    Step(absorb_fills),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),

@@ -34,8 +34,8 @@ def place_tiles(kernel: Kernel) -> Kernel:
 
 
 def _grid(launch: Launch, name: str) -> Grid:
-    used = {b.root for b in uses(launch.body).buffers} | {b.root for b in launch.allocs if b.view_of is not None}
     buffers = uses(launch.body).buffers
+    used = {b.root for b in buffers}
     tiles: list[Tile] = []
     declared: list[Stmt] = []
     offset = 0
@@ -52,9 +52,22 @@ def _grid(launch: Launch, name: str) -> Grid:
         raise CapacityError(
             f"the tiles of one block take {offset / 2**20:.0f} MiB, more than {_LIMIT_BYTES / 2**20:.0f}", span=launch.span, hint="use smaller tiles"
         )
-    views = sorted((b for b in buffers if b.view_of is not None), key=lambda b: b.name)
-    tiles += [Tile(view, 0) for view in views]
+    tiles += [Tile(view, 0) for view in _views(buffers)]
     return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*declared, *launch.body), offset, span=launch.span)
+
+
+def _views(buffers: set[Buffer]) -> list[Buffer]:
+    """The views among `buffers` and the views that they are views of, each after what it views."""
+    out: dict[Buffer, None] = {}
+
+    def add(buffer: Buffer) -> None:
+        if buffer.view_of is not None and buffer not in out:
+            add(buffer.view_of)
+            out[buffer] = None
+
+    for buffer in sorted(buffers, key=lambda b: b.name):
+        add(buffer)
+    return list(out)
 
 
 def _bytes(buffer: Buffer) -> int:

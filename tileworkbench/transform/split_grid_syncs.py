@@ -135,7 +135,8 @@ class _Splitting:
             case (Reduce(src=Region(buffer), dim=dim) | Scan(src=Region(buffer), dim=dim)) if buffer in self.moved.values():
                 return replace(node, dim=dim + len(at))
             case (Load(buffer) | Store(buffer) | Region(buffer) | Print(buffer=Buffer() as buffer)) if buffer.root in self.moved:
-                raise UnsupportedError(f"{buffer.name} is viewed or printed whole, and its memory lives across a barrier of the grid", span=node.span, hint=_HINT)
+                what = f"{buffer.name}, whose memory lives across a barrier of the grid, is viewed or printed whole"
+                raise UnsupportedError(what, span=node.span, hint="give the view or the printed tile a copy of its own")
             case Launch(allocs=allocs):
                 return replace(node, allocs=tuple(b for b in allocs if b not in self.moved))
             case _:

@@ -56,11 +56,11 @@ class VectorBody:
             match stmt:
                 case Let(var, value):
                     self.varying.add(var.name)
-                    out += self._with(value, lambda e, var=var, stmt=stmt: Let(var, e, span=stmt.span))  # type: ignore[misc]
-                case SetElement(buffer, offset, value):
-                    out += self._with(
-                        value, lambda e, buffer=buffer, offset=offset, stmt=stmt: SetElement(buffer, self.index(offset), e, span=stmt.span)  # type: ignore[misc]
-                    )
+                    reads, new = self._with_reads(value)
+                    out += [*reads, replace(stmt, value=new)]
+                case SetElement(_, offset, value):
+                    reads, new = self._with_reads(value)
+                    out += [*reads, replace(stmt, offset=self.index(offset), value=new)]
                 case If(cond, then, other):
                     test = self.value(cond)
                     out.append(replace(stmt, cond=test, then=self._body(then), other=self._body(other)))
@@ -68,19 +68,15 @@ class VectorBody:
                     out.append(map_children(stmt, lambda n: self.value(n) if isinstance(n, Expr) else n))
         return tuple(out)
 
-    def _with(self, value: Expr, make: object) -> list[Stmt]:
-        """The statement made from `value`, after the reads that it would do conditionally."""
-        reads: list[Stmt] = []
+    def _with_reads(self, value: Expr) -> tuple[Body, Expr]:
+        """The value, and before it the reads that it would do conditionally."""
+        reads: list[Let] = []
         plain = self._unconditional(value, False, reads, {})
         new = self.value(plain)
-        return [*(self._read(r) for r in reads), make(new)]  # type: ignore[operator]  # a local lambda
-
-    def _read(self, stmt: Stmt) -> Stmt:
-        assert isinstance(stmt, Let)
-        return Let(stmt.var, self.value(stmt.value))
+        return tuple(replace(r, value=self.value(r.value)) for r in reads), new
 
     # ------------------------------------------------------------------------------------------ conditional reads
-    def _unconditional(self, expr: Expr, lazy: bool, reads: list[Stmt], seen: dict[Expr, Var]) -> Expr:
+    def _unconditional(self, expr: Expr, lazy: bool, reads: list[Let], seen: dict[Expr, Var]) -> Expr:
         match expr:
             case Const() | Var():
                 return expr
@@ -88,7 +84,7 @@ class VectorBody:
                 if not self.depends(expr):
                     return expr  # goes in front of the loop anyway
                 if expr not in seen:
-                    var = seen[expr] = self.names.var(f"{buffer.name}_{self.var.name}", expr.dtype)
+                    var = seen[expr] = self.names.var(f"{buffer.name}_{self.var.hint or self.var.name}", expr.dtype)
                     self.varying.add(var.name)
                     reads.append(Let(var, expr))
                 return seen[expr]
@@ -178,8 +174,8 @@ class VectorBody:
             case _ if not self.depends(expr):
                 return cast(self._hoist(expr), INT32)
             case Binary("add" | "sub" | "mul" | "truncdiv" | "truncmod" | "floordiv" | "floormod" | "min" | "max" | "bitand" as op, a, b):
-                left, right = self._small(a), self._small(b)
-                return None if left is None or right is None else Binary(op, left, right)
+                low, high = self._small(a), self._small(b)
+                return None if low is None or high is None else Binary(op, low, high)
             case Cast(x, _) if x.dtype == INT32:
                 return self.value(x)
             case _:
@@ -214,9 +210,9 @@ class VectorBody:
             case Unary("not", x):
                 return Unary("not", self._test(x), span=expr.span)
             case Binary(op, a, b) if a.dtype == INDEX:
-                left, right = self._small(a), self._small(b)
-                if left is not None and right is not None:
-                    return Binary(op, left, right, span=expr.span)
+                low, high = self._small(a), self._small(b)
+                if low is not None and high is not None:
+                    return Binary(op, low, high, span=expr.span)
                 return Binary(op, self.value(a), self.value(b), span=expr.span)
             case Const() | Var():
                 return expr
@@ -230,7 +226,7 @@ class VectorBody:
         if isinstance(bound, Const):
             return Binary(cut.op, self.narrow, Const(bound.value, INT32))
         if bound not in self.known:
-            var = self.known[bound] = self.names.var(f"{self.var.name}_{'end' if cut.op == 'lt' else 'begin'}", INT32)
+            var = self.known[bound] = self.names.var(f"{self.var.hint or self.var.name}_{'end' if cut.op == 'lt' else 'begin'}", INT32)
             self.before.append(Let(var, cast(bound, INT32)))
         return Binary(cut.op, self.narrow, self.known[bound])
 

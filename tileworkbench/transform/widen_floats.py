@@ -14,7 +14,7 @@ from ..base.dtypes import FLOAT32, FLOAT64, DType
 from ..ir.expr import Binary, CallExtern, Cast, Const, Expr, Reinterpret, Select, Unary, Var
 from ..ir.lowered import AtomicOp, Declare, Element, LibraryCall, SetElement
 from ..ir.node import Node, map_children, replace
-from ..ir.stmt import Kernel, Let
+from ..ir.stmt import Kernel, Let, ScalarParam
 
 
 def widen_floats(kernel: Kernel) -> Kernel:
@@ -29,6 +29,8 @@ def is_narrow(dtype: DType) -> bool:
 
 def _stmt(node: Node) -> Node:
     match node:
+        case ScalarParam():
+            return node  # what the caller passes; uses of it are float32
         case Expr():
             return _value(node)
         case SetElement(buffer, offset, value):
@@ -79,19 +81,19 @@ def _value(expr: Expr) -> Expr:
             return Cast(inner, FLOAT32) if narrow else inner
         case Reinterpret(x, to):
             bits = _stored(x, x.dtype)
-            inner = expr if bits is x else replace(expr, x=bits)
-            return Cast(inner, FLOAT32) if is_narrow(to) else inner
+            same = expr if bits is x else replace(expr, x=bits)
+            return Cast(same, FLOAT32) if is_narrow(to) else same
         case Cast(x, _) if narrow:
             return Cast(_rounded(x, expr.type), FLOAT32)
         case Cast(x, to):
-            value = _value(x)
-            return expr if value is x else value if value.dtype == to else Cast(value, to)
+            given = _value(x)
+            return expr if given is x else given if given.dtype == to else Cast(given, to)
         case Binary(_, a, b):
             left, right = _value(a), _value(b)
             return expr if left is a and right is b else replace(expr, a=left, b=right)
         case Unary(_, x):
-            value = _value(x)
-            return expr if value is x else replace(expr, x=value)
+            operand = _value(x)
+            return expr if operand is x else replace(expr, x=operand)
         case Select(cond, then, other):
             parts = (_value(cond), _value(then), _value(other))
             return expr if parts[0] is cond and parts[1] is then and parts[2] is other else Select(*parts, span=expr.span)

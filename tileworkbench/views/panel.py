@@ -15,7 +15,7 @@ from ..model.values import show
 from .roofline import Roofline
 from .source import SourceView
 from .tables import BufferTable, LineTable
-from .view import FADED, FONT, RULE, Theme, View, escape, image, table, text_table
+from .view import FADED, FONT, RULE, Theme, View, escape, image, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,6 +104,8 @@ class Panel(View):
         if r.measured is not None:
             facts.append(("time, predicted", str(r.predicted)))
         facts.append(("work", show(r.counts.total_flops, "FLOP")))
+        if r.useful_flops and abs(r.useful_flops / max(r.counts.total_flops, 1) - 1) > 0.01:
+            facts.append(("of it textbook", show(r.useful_flops, "FLOP")))
         facts += [(kind, show(n, "").strip()) for kind, n in r.counts.special.items() if n >= 0.01 * max(r.counts.total_flops, 1)]
         facts.append(("needed once", show(r.counts.compulsory_bytes, "B")))
         cell = "padding: 0 18px 0 0; border: none; text-align: left; vertical-align: top; white-space: nowrap; background: none; color: inherit"
@@ -130,7 +132,7 @@ def _cache_note(r: Report) -> list[str]:
     return [f"the data fit in the last cache: repeated launches move nothing at DRAM, the first one ~{show(cold, 'B')}"]
 
 
-def level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
+def _level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
     """The levels as a table: head and rows."""
     rows = []
     for level in r.levels:
@@ -147,14 +149,8 @@ def level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
 
 
 def _levels(r: Report) -> str:
-    head, rows = level_rows(r)
+    head, rows = _level_rows(r)
     return table(head, [[escape(c) for c in row] for row in rows], left=2)
-
-
-def level_text(r: Report) -> str:
-    """The same as plain text."""
-    head, rows = level_rows(r)
-    return text_table(head, rows, left=2)
 
 
 def _fold(title: str, body: str, *, is_open: bool = False) -> str:

@@ -105,7 +105,7 @@ class View:
         """By default the text twin, set in a fixed-width font."""
         lines = str(self).splitlines() or [""]
         width = max(len(line) for line in lines)
-        figure = new_figure((max(2.0, 0.083 * width + 0.3), max(0.6, 0.19 * len(lines) + 0.2)), theme)
+        figure = new_figure((max(2.0, 0.0715 * width + 0.3), max(0.6, 0.156 * len(lines) + 0.2)), theme)
         x, y = 0.15 / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
         figure.text(x, y, "\n".join(lines), family="monospace", size=8.5, va="top", color=theme.text)
         return figure

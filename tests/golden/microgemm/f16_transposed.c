@@ -20,11 +20,11 @@ TWB_FN float twb_f16_to_f32(uint16_t h) {
 }
 TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, int64_t n) {
     int64_t whole = 0;
-    #if defined(__AVX512F__)
+    #if (!defined(__clang__) || __clang_major__ < 15) && defined(__AVX512F__)
     typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
     whole = n & -16;
     for (int64_t i = 0; i < whole; i += 16) *(v16 *)(q + i) = __builtin_ia32_vcvtph2ps512_mask(*(const h16 *)(p + i), (v16){0}, (unsigned short)-1, 4);
-    #elif defined(__F16C__)
+    #elif (!defined(__clang__) || __clang_major__ < 15) && defined(__F16C__)
     typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
     whole = n & -8;
     for (int64_t i = 0; i < whole; i += 8) *(v8 *)(q + i) = __builtin_ia32_vcvtph2ps256(*(const h8 *)(p + i));

@@ -47,18 +47,23 @@ def library(names: Iterable[str], isa: Isa | None = None) -> str:
 
     Raises: KeyError for a name that is not in `FUNCTIONS`.
     """
-    done: dict[str, str] = {}
+    done: dict[str, CFunction] = {}
     for name in names:
         _add(name, done)
-    return PRELUDE + "".join(done.values())
+    parts = [PRELUDE]
+    for f in done.values():
+        if f.declares not in parts:
+            parts.append(f.declares)
+        parts.append(f.text())
+    return "".join(parts)
 
 
-def _add(name: str, done: dict[str, str]) -> None:
+def _add(name: str, done: dict[str, CFunction]) -> None:
     if name in done:
         return
     for other in _TABLE[name].needs:
         _add(other, done)
-    done[name] = _TABLE[name].text()
+    done[name] = _TABLE[name]
 
 
 def call_name(op: str, dtype: DType) -> str:

@@ -1,19 +1,21 @@
 """Conversions of whole rows between float16 and float32 with the processor's instructions.
 
-gcc 12 does not vectorise `_Float16` casts on x86, so these loops name the instruction; elsewhere they are plain vector loops.
+gcc 12 does not vectorise `_Float16` casts on x86 and old clangs do not have them, so these loops name the instruction; elsewhere they are
+plain vector loops.
 """
 
 from __future__ import annotations
 
 from .function import CFunction, function
 
+_NAMED = "(!defined(__clang__) || __clang_major__ < 15)"
 _TO_F32 = """\
 int64_t whole = 0;
-#if defined(__AVX512F__)
+#if $named && defined(__AVX512F__)
 typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
 whole = n & -16;
 for (int64_t i = 0; i < whole; i += 16) *(v16 *)(q + i) = __builtin_ia32_vcvtph2ps512_mask(*(const h16 *)(p + i), (v16){0}, (unsigned short)-1, 4);
-#elif defined(__F16C__)
+#elif $named && defined(__F16C__)
 typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 whole = n & -8;
 for (int64_t i = 0; i < whole; i += 8) *(v8 *)(q + i) = __builtin_ia32_vcvtph2ps256(*(const h8 *)(p + i));
@@ -22,11 +24,11 @@ for (int64_t i = 0; i < whole; i += 8) *(v8 *)(q + i) = __builtin_ia32_vcvtph2ps
 for (int64_t j = whole; j < n; j++) q[j] = twb_f16_to_f32(p[j]);"""
 _TO_F16 = """\
 int64_t whole = 0;
-#if defined(__AVX512F__)
+#if $named && defined(__AVX512F__)
 typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
 whole = n & -16;
 for (int64_t i = 0; i < whole; i += 16) *(h16 *)(q + i) = __builtin_ia32_vcvtps2ph512_mask(*(const v16 *)(p + i), 0, (h16){0}, (unsigned short)-1);
-#elif defined(__F16C__)
+#elif $named && defined(__F16C__)
 typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 whole = n & -8;
 for (int64_t i = 0; i < whole; i += 8) *(h8 *)(q + i) = __builtin_ia32_vcvtps2ph256(*(const v8 *)(p + i), 0);
@@ -38,6 +40,6 @@ for (int64_t j = whole; j < n; j++) q[j] = twb_f32_to_f16(p[j]);"""
 def copy_functions() -> tuple[CFunction, ...]:
     """`twb_copy_f16_to_f32` and back: `n` contiguous elements from `p` to `q`, which do not overlap."""
     return (
-        function("void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, int64_t n)", _TO_F32, "twb_f16_to_f32"),
-        function("void twb_copy_f32_to_f16(const float *restrict p, uint16_t *restrict q, int64_t n)", _TO_F16, "twb_f32_to_f16"),
+        function("void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, int64_t n)", _TO_F32, "twb_f16_to_f32", named=_NAMED),
+        function("void twb_copy_f32_to_f16(const float *restrict p, uint16_t *restrict q, int64_t n)", _TO_F16, "twb_f32_to_f16", named=_NAMED),
     )

@@ -41,7 +41,7 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 class CFunction:
     """One `static inline` C function: `head` is "result name(params)", `body` its statements, `needs` the functions it calls.
 
-    `declares` is text at file scope that the function needs (an extern declaration, a table).
+    `declares` is text at file scope that the function needs (a vector type); functions that share one get it once.
     """
 
     head: str
@@ -54,15 +54,19 @@ class CFunction:
         return self.head.partition("(")[0].split()[-1].lstrip("*")
 
     def text(self) -> str:
-        """The definition as C text."""
+        """The definition as C text, without `declares`."""
         body = self.body.strip()
         inner = f" {body} " if "\n" not in body and len(self.head) + len(body) < 120 else "\n    " + body.replace("\n", "\n    ") + "\n"
-        return f"{self.declares}TWB_FN {self.head} {{{inner}}}\n"
+        return f"TWB_FN {self.head} {{{inner}}}\n"
 
 
 def function(head: str, body: str, *needs: str, declares: str = "", **values: str) -> CFunction:
     """A `CFunction` whose head and body have `$name` replaced from `values`."""
-    return CFunction(Template(head).substitute(values), Template(body).substitute(values), needs, Template(declares).substitute(values))
+    return CFunction(_fill(head, values), _fill(body, values), needs, _fill(declares, values))
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    return Template(text).substitute(values) if "$" in text else text
 
 
 def suffix(dtype: DType) -> str:

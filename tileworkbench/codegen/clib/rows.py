@@ -7,27 +7,37 @@ from __future__ import annotations
 
 from .function import CFunction, function
 
+# one register wide: gcc keeps wider vectors in memory, ten times slower
 _TYPES = """\
-typedef float twb_f32x16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t twb_i32x16 __attribute__((vector_size(64), aligned(4), may_alias));
+#ifndef TWB_LANES
+#if defined(__AVX512F__)
+#define TWB_LANES 16
+#elif defined(__AVX__)
+#define TWB_LANES 8
+#else
+#define TWB_LANES 4
+#endif
+typedef float twb_vf __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+typedef int32_t twb_vi __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+#endif
 """
 _SUM = """\
-twb_f32x16 a = {0}, b = {0}, c = {0}, d = {0};
+twb_vf a = {0}, b = {0}, c = {0}, d = {0};
 int64_t i = 0;
-for (; i + 64 <= n; i += 64) { a += $load0; b += $load1; c += $load2; d += $load3; }
-for (; i + 16 <= n; i += 16) a += $load0;
+for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) { a += $load0; b += $load1; c += $load2; d += $load3; }
+for (; i + TWB_LANES <= n; i += TWB_LANES) a += $load0;
 a = (a + b) + (c + d);
 float s = 0;
 for (int64_t l = 0; l < n - i; l++) s += $tail;
 return s + twb_fold_add_f32(a);"""
 _EXTREME = """\
-twb_f32x16 a = (twb_f32x16){0} + $identity, b = a, c = a, d = a;
+twb_vf a = (twb_vf){0} + $identity, b = a, c = a, d = a;
 int64_t i = 0;
-for (; i + 64 <= n; i += 64) {
+for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) {
     a = twb_pick_${name}_f32($load0, a); b = twb_pick_${name}_f32($load1, b);
     c = twb_pick_${name}_f32($load2, c); d = twb_pick_${name}_f32($load3, d);
 }
-for (; i + 16 <= n; i += 16) a = twb_pick_${name}_f32($load0, a);
+for (; i + TWB_LANES <= n; i += TWB_LANES) a = twb_pick_${name}_f32($load0, a);
 float r = twb_fold_${name}_f32(twb_pick_${name}_f32(twb_pick_${name}_f32(a, b), twb_pick_${name}_f32(c, d)));
 for (int64_t l = 0; l < n - i; l++) { const float x = $tail; r = x $sign r ? x : r; }
 if (r == $identity) {
@@ -36,8 +46,8 @@ if (r == $identity) {
 }
 return r;"""
 _PICK = """\
-const twb_i32x16 m = x $sign y;
-return (twb_f32x16)((m & (twb_i32x16)x) | (~m & (twb_i32x16)y));"""
+const twb_vi m = x $sign y;
+return (twb_vf)((m & (twb_vi)x) | (~m & (twb_vi)y));"""
 _ANY_NAN = """\
 float r = $plain(x_, n);
 for (int64_t i = 0; i < n; i++) r = x_[i] != x_[i] ? x_[i] : r;
@@ -47,31 +57,36 @@ return r;"""
 def row_functions() -> tuple[CFunction, ...]:
     """`float twb_row_OP_f32(const float *x, int64_t n)` and the folds of one vector that they end with."""
     folds = tuple(_fold(name, step) for name, step in (("add", "x + y"), ("max", "x > y ? x : y"), ("min", "x < y ? x : y")))
-    plain, mask = "*(const twb_f32x16 *)(x_ + i + {})", "(twb_f32x16)(*(const twb_i32x16 *)(x_ + i + {}) & 0x7fffffff)"
+    plain, mask = "*(const twb_vf *)(x_ + i + {})", "(twb_vf)(*(const twb_vi *)(x_ + i + {}) & 0x7fffffff)"
     value, magnitude = "x_[i + l]", "__builtin_fabsf(x_[i + l])"
     return (
         *folds,
-        function("twb_f32x16 twb_pick_max_f32(twb_f32x16 x, twb_f32x16 y)", _PICK, declares=_TYPES, sign=">"),
-        function("twb_f32x16 twb_pick_min_f32(twb_f32x16 x, twb_f32x16 y)", _PICK, declares=_TYPES, sign="<"),
+        function("twb_vf twb_pick_max_f32(twb_vf x, twb_vf y)", _PICK, declares=_TYPES, sign=">"),
+        function("twb_vf twb_pick_min_f32(twb_vf x, twb_vf y)", _PICK, declares=_TYPES, sign="<"),
         _row("sum", _SUM, plain, value, "add"),
         _row("abssum", _SUM, mask, magnitude, "add"),
         _row("max", _EXTREME, plain, value, "max", sign=">", identity="-__builtin_inff()"),
         _row("min", _EXTREME, plain, value, "min", sign="<", identity="__builtin_inff()"),
         _row("absmax", _EXTREME, mask, magnitude, "max", sign=">", identity="-__builtin_inff()"),
-        *(function(f"float twb_row_{op}_nan_f32(const float *x_, int64_t n)", _ANY_NAN, f"twb_row_{op}_f32", plain=f"twb_row_{op}_f32") for op in ("max", "min", "absmax")),
+        *(_any_nan(op) for op in ("max", "min", "absmax")),
     )  # fmt: skip
 
 
 def _row(op: str, body: str, load: str, tail: str, fold: str, **values: str) -> CFunction:
-    loads = {f"load{q}": load.format(16 * q) for q in range(4)}
+    loads = {f"load{q}": load.format(f"{q} * TWB_LANES") for q in range(4)}
     head = f"float twb_row_{op}_f32(const float *x_, int64_t n)"
     needs = (f"twb_fold_{fold}_f32", *((f"twb_pick_{fold}_f32",) if fold != "add" else ()))
     return function(head, body, *needs, tail=tail, **loads, name=fold, **values)
 
 
+def _any_nan(op: str) -> CFunction:
+    return function(f"float twb_row_{op}_nan_f32(const float *x_, int64_t n)", _ANY_NAN, f"twb_row_{op}_f32", plain=f"twb_row_{op}_f32")
+
+
 def _fold(name: str, step: str) -> CFunction:
-    """The 16 values of a vector combined in a tree of four steps."""
-    lines = ["float t[16];", "__builtin_memcpy(t, &v, sizeof t);"]
+    """The values of a vector combined in a tree."""
+    lines = ["float t[TWB_LANES];", "__builtin_memcpy(t, &v, sizeof t);"]
     for half in (8, 4, 2, 1):
-        lines.append(f"for (int l = 0; l < {half}; l++) {{ const float x = t[l], y = t[l + {half}]; t[l] = {step}; }}")
-    return CFunction(f"float twb_fold_{name}_f32(twb_f32x16 v)", "\n".join([*lines, "return t[0];"]), declares=_TYPES)
+        line = f"for (int l = 0; l < {half}; l++) {{ const float x = t[l], y = t[l + {half}]; t[l] = {step}; }}"
+        lines += [line] if half <= 2 else [f"#if TWB_LANES > {half}", line, "#endif"]
+    return CFunction(f"float twb_fold_{name}_f32(twb_vf v)", "\n".join([*lines, "return t[0];"]), declares=_TYPES)

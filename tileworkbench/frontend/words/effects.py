@@ -12,7 +12,7 @@ from ...language._dispatch import impl
 from ...language.types import as_dtype
 from .. import arith
 from ..builder import current
-from ..values import BufferValue, RegionValue, Value, as_expr, as_side, is_number
+from ..values import BufferValue, RegionValue, Value, as_expr, as_side, is_number, shown
 from .common import one_element
 
 
@@ -20,6 +20,8 @@ from .common import one_element
 def _print(obj: Any, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:
     builder = current("T.print")
     builder.require_launch("T.print")
+    if not isinstance(msg, str):
+        raise TileTypeError(f"T.print: msg must be a string, got {shown(msg)}", hint="T.print(value, msg=\"text\"); one value a call")
     if isinstance(obj, BufferValue):
         builder.emit(Print(msg or obj.name, buffer=obj.buffer))
     elif isinstance(obj, RegionValue):
@@ -32,6 +34,8 @@ def _print(obj: Any, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) ->
 
 @impl(words.device_assert)
 def _device_assert(cond: Any, msg: str = "", no_stack_info: bool = False) -> None:
+    if not isinstance(msg, str):
+        raise TileTypeError(f"T.device_assert: msg must be a string, got {shown(msg)}", hint="the text to show when the condition does not hold")
     check = arith.to_bool(as_expr(cond))
     current("T.device_assert").emit(Assert(check, msg))
 

@@ -13,6 +13,7 @@ from ...ir.expr import Expr, const
 from ...language import math as words
 from ...language._dispatch import impl
 from .. import arith
+from ..scalars import divisor
 from ..values import Value, as_expr, both, is_number
 
 
@@ -20,7 +21,8 @@ from ..values import Value, as_expr, both, is_number
 def _two(word: str, op: str, a: Any, b: Any, python: Callable[[Any, Any], Any]) -> Any:
     if is_number(a) and is_number(b):
         return _in_python(word, python, a, b)
-    return Value(arith.binary(op, *both(a, b)))
+    x, y = both(a, b)
+    return Value(arith.binary(op, x, divisor(op, y)))
 
 
 def _in_python(word: str, python: Callable[..., Any], *args: Any) -> Any:
@@ -40,7 +42,7 @@ def _ceildiv(a: Any, b: Any) -> Any:
     x, y = both(a, b)
     if x.dtype.is_float or y.dtype.is_float:
         raise TileTypeError(f"T.ceildiv needs integers, got {x.dtype} and {y.dtype}", hint="T.ceil(a / b) rounds a float up")
-    step = arith.const_int(y)
+    step = arith.const_int(divisor("floordiv", y))
     if x.dtype == INDEX and step is not None and step > 0:  # the form that the analyses know; index arithmetic does not overflow
         return Value(arith.binary("floordiv", arith.binary("add", x, const(step - 1)), y))
     if x.dtype == INDEX:

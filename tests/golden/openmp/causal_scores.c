@@ -1,0 +1,254 @@
+/* causal_scores(Q: float32[256, 64], K: float32[256, 64], S: float32[256, 256]) */
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+TWB_FN int64_t twb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float twb_v8f32 __attribute__((vector_size(32), aligned(4), may_alias));
+TWB_FN twb_v8f32 twb_join2(const void *p, const void *q) {
+    return __builtin_shufflevector(*(const twb_v4f32 *)p, *(const twb_v4f32 *)q, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
+TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const void *s) {
+    #if defined(__AVX512F__) && !defined(__clang__)
+    typedef float v4 __attribute__((vector_size(16)));
+    typedef float v16 __attribute__((vector_size(64)));
+    v16 x = __builtin_ia32_ps512_ps((v4)*(const twb_v4f32 *)p);
+    x = __builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)q, 1, x, (unsigned short)-1);
+    x = __builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)r, 2, x, (unsigned short)-1);
+    return (twb_v16f32)__builtin_ia32_insertf32x4_mask(x, (v4)*(const twb_v4f32 *)s, 3, x, (unsigned short)-1);
+    #else
+    return __builtin_shufflevector(twb_join2(p, q), twb_join2(r, s), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    #endif
+}
+extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
+static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
+/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+static char *twb_scratch(int64_t bytes) {
+  if (twb_area_bytes < bytes) {
+    free(twb_area);
+    twb_area_bytes = (bytes + 2097151) & -2097152;
+    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    if (!twb_area) twb_area_bytes = 0;
+    else madvise(twb_area, twb_area_bytes, 14);
+  }
+  return twb_area;
+}
+typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
+static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k5x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
+    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
+    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
+    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
+    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
+    if (!clear) {
+        c0_0 = *(const twb_v16f32 *)(c + 0);
+        c0_1 = *(const twb_v16f32 *)(c + 16);
+        c0_2 = *(const twb_v16f32 *)(c + 32);
+        c0_3 = *(const twb_v16f32 *)(c + 48);
+        c1_0 = *(const twb_v16f32 *)(c + 64);
+        c1_1 = *(const twb_v16f32 *)(c + 80);
+        c1_2 = *(const twb_v16f32 *)(c + 96);
+        c1_3 = *(const twb_v16f32 *)(c + 112);
+        c2_0 = *(const twb_v16f32 *)(c + 128);
+        c2_1 = *(const twb_v16f32 *)(c + 144);
+        c2_2 = *(const twb_v16f32 *)(c + 160);
+        c2_3 = *(const twb_v16f32 *)(c + 176);
+        c3_0 = *(const twb_v16f32 *)(c + 192);
+        c3_1 = *(const twb_v16f32 *)(c + 208);
+        c3_2 = *(const twb_v16f32 *)(c + 224);
+        c3_3 = *(const twb_v16f32 *)(c + 240);
+        c4_0 = *(const twb_v16f32 *)(c + 256);
+        c4_1 = *(const twb_v16f32 *)(c + 272);
+        c4_2 = *(const twb_v16f32 *)(c + 288);
+        c4_3 = *(const twb_v16f32 *)(c + 304);
+    }
+    do {
+        const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
+        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[64] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[128] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[192] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[256] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        a += 1; b += 64;
+    } while (--k);
+    *(twb_v16f32 *)(c + 0) = c0_0;
+    *(twb_v16f32 *)(c + 16) = c0_1;
+    *(twb_v16f32 *)(c + 32) = c0_2;
+    *(twb_v16f32 *)(c + 48) = c0_3;
+    *(twb_v16f32 *)(c + 64) = c1_0;
+    *(twb_v16f32 *)(c + 80) = c1_1;
+    *(twb_v16f32 *)(c + 96) = c1_2;
+    *(twb_v16f32 *)(c + 112) = c1_3;
+    *(twb_v16f32 *)(c + 128) = c2_0;
+    *(twb_v16f32 *)(c + 144) = c2_1;
+    *(twb_v16f32 *)(c + 160) = c2_2;
+    *(twb_v16f32 *)(c + 176) = c2_3;
+    *(twb_v16f32 *)(c + 192) = c3_0;
+    *(twb_v16f32 *)(c + 208) = c3_1;
+    *(twb_v16f32 *)(c + 224) = c3_2;
+    *(twb_v16f32 *)(c + 240) = c3_3;
+    *(twb_v16f32 *)(c + 256) = c4_0;
+    *(twb_v16f32 *)(c + 272) = c4_1;
+    *(twb_v16f32 *)(c + 288) = c4_2;
+    *(twb_v16f32 *)(c + 304) = c4_3;
+}
+static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k6x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
+    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
+    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
+    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
+    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
+    twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
+    if (!clear) {
+        c0_0 = *(const twb_v16f32 *)(c + 0);
+        c0_1 = *(const twb_v16f32 *)(c + 16);
+        c0_2 = *(const twb_v16f32 *)(c + 32);
+        c0_3 = *(const twb_v16f32 *)(c + 48);
+        c1_0 = *(const twb_v16f32 *)(c + 64);
+        c1_1 = *(const twb_v16f32 *)(c + 80);
+        c1_2 = *(const twb_v16f32 *)(c + 96);
+        c1_3 = *(const twb_v16f32 *)(c + 112);
+        c2_0 = *(const twb_v16f32 *)(c + 128);
+        c2_1 = *(const twb_v16f32 *)(c + 144);
+        c2_2 = *(const twb_v16f32 *)(c + 160);
+        c2_3 = *(const twb_v16f32 *)(c + 176);
+        c3_0 = *(const twb_v16f32 *)(c + 192);
+        c3_1 = *(const twb_v16f32 *)(c + 208);
+        c3_2 = *(const twb_v16f32 *)(c + 224);
+        c3_3 = *(const twb_v16f32 *)(c + 240);
+        c4_0 = *(const twb_v16f32 *)(c + 256);
+        c4_1 = *(const twb_v16f32 *)(c + 272);
+        c4_2 = *(const twb_v16f32 *)(c + 288);
+        c4_3 = *(const twb_v16f32 *)(c + 304);
+        c5_0 = *(const twb_v16f32 *)(c + 320);
+        c5_1 = *(const twb_v16f32 *)(c + 336);
+        c5_2 = *(const twb_v16f32 *)(c + 352);
+        c5_3 = *(const twb_v16f32 *)(c + 368);
+    }
+    do {
+        const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
+        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[64] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[128] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[192] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[256] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        const twb_v16f32 a5 = a[320] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+        a += 1; b += 64;
+    } while (--k);
+    *(twb_v16f32 *)(c + 0) = c0_0;
+    *(twb_v16f32 *)(c + 16) = c0_1;
+    *(twb_v16f32 *)(c + 32) = c0_2;
+    *(twb_v16f32 *)(c + 48) = c0_3;
+    *(twb_v16f32 *)(c + 64) = c1_0;
+    *(twb_v16f32 *)(c + 80) = c1_1;
+    *(twb_v16f32 *)(c + 96) = c1_2;
+    *(twb_v16f32 *)(c + 112) = c1_3;
+    *(twb_v16f32 *)(c + 128) = c2_0;
+    *(twb_v16f32 *)(c + 144) = c2_1;
+    *(twb_v16f32 *)(c + 160) = c2_2;
+    *(twb_v16f32 *)(c + 176) = c2_3;
+    *(twb_v16f32 *)(c + 192) = c3_0;
+    *(twb_v16f32 *)(c + 208) = c3_1;
+    *(twb_v16f32 *)(c + 224) = c3_2;
+    *(twb_v16f32 *)(c + 240) = c3_3;
+    *(twb_v16f32 *)(c + 256) = c4_0;
+    *(twb_v16f32 *)(c + 272) = c4_1;
+    *(twb_v16f32 *)(c + 288) = c4_2;
+    *(twb_v16f32 *)(c + 304) = c4_3;
+    *(twb_v16f32 *)(c + 320) = c5_0;
+    *(twb_v16f32 *)(c + 336) = c5_1;
+    *(twb_v16f32 *)(c + 352) = c5_2;
+    *(twb_v16f32 *)(c + 368) = c5_3;
+}
+static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
+    int64_t whole = 0;
+#if __has_builtin(__builtin_shufflevector)
+    whole = have & -16;
+    for (int64_t i = 0; i < whole; i += 16) {
+        for (int64_t q = 0; q < (k & -4); q += 4) {
+            const float *s = b + i * 64 + q;
+            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * 64, s + 4 * 64, s + 8 * 64, s + 12 * 64);
+            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * 64, s + 5 * 64, s + 9 * 64, s + 13 * 64);
+            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * 64, s + 6 * 64, s + 10 * 64, s + 14 * 64);
+            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * 64, s + 7 * 64, s + 11 * 64, s + 15 * 64);
+            const twb_v16f32 t0_0 = __builtin_shufflevector(r0, r2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t0_1 = __builtin_shufflevector(r0, r2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t0_2 = __builtin_shufflevector(r1, r3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t0_3 = __builtin_shufflevector(r1, r3, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t1_0 = __builtin_shufflevector(t0_0, t0_2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t1_1 = __builtin_shufflevector(t0_0, t0_2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            const twb_v16f32 t1_2 = __builtin_shufflevector(t0_1, t0_3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+            const twb_v16f32 t1_3 = __builtin_shufflevector(t0_1, t0_3, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+            *(twb_v16f32 *)(p + (q + 0) * width + i) = t1_0;
+            *(twb_v16f32 *)(p + (q + 1) * width + i) = t1_1;
+            *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
+            *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
+        }
+        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * 64 + q];
+    }
+#endif
+    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * 64 + q];
+    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
+}
+static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt(const float *a, const float *b, float *c, int clear, char *scratch) {
+    float *pb = (float *)(scratch + 0);
+    for (int64_t j = 0; j < 64; j += 64) {
+        twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_pack(64, 64, 64, b + j * 64 + 0, pb);
+        for (int64_t i = 0; i < 54; i += 6) twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k6x4(64, a + i * 64 + 0, pb, c + i * 64 + j, clear);
+        for (int64_t i = 54; i < 64; i += 5) twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k5x4(64, a + i * 64 + 0, pb, c + i * 64 + j, clear);
+    }
+}
+
+static void causal_scores_block(const float *Q, const float *K, float *S, int64_t bx, int32_t *failed) {
+  char *const scratch = twb_scratch(65536);
+  if (!scratch) {
+    *failed = -1;
+    return;
+  }
+  float *const q = (float *)(scratch + 0); /* shared (64, 64) float32 */
+  float *const k = (float *)(scratch + 16384); /* shared (64, 64) float32 */
+  float *const s = (float *)(scratch + 32768); /* fragment (64, 64) float32 */
+  /* programs.py:60: T.copy(Q[bx * 64, 0], q) */
+  __builtin_memcpy(q, &Q[bx * 4096], 4096 * sizeof(float));
+  /* programs.py:61: for ko in T.Pipelined(bx + 1, num_stages=1): */
+  for (int64_t ko = 0; ko < bx + 1; ++ko) {
+    /* programs.py:62: T.copy(K[ko * 64, 0], k) */
+    __builtin_memcpy(k, &K[ko * 4096], 4096 * sizeof(float));
+    /* programs.py:63: for i, j in T.Parallel(64, 64): */
+    for (int64_t i = 0; i < 64; ++i) {
+      const int32_t j_end = (int32_t)twb_min_i64(bx * 64 + i - ko * 64 + 1, 64);
+      #pragma omp simd
+      for (int32_t j = 0; j < 64; ++j) {
+        /* programs.py:64: s[i, j] = T.if_then_else(bx * 64 + i >= ko * 64 + j, 0, -T.infinity("float32")) */
+        s[i * 64 + j] = j < j_end ? 0.0f : -__builtin_inff();
+      }
+    }
+    /* programs.py:65: T.gemm(q, k, s, transpose_B=True) */
+    twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt(q, k, s, 0, scratch + 49152);
+    /* programs.py:66: T.copy(s, S[bx * 64, ko * 64]) */
+    for (int64_t i = 0; i < 64; ++i) {
+      __builtin_memcpy(&S[(bx * 64 + i) * 256 + ko * 64], &s[i * 64], 64 * sizeof(float));
+    }
+  }
+}
+
+int32_t run_causal_scores(const int64_t *args, int32_t threads) {
+  float *const Q = (float *)args[0];
+  float *const K = (float *)args[1];
+  float *const S = (float *)args[2];
+  int32_t failed = 0;
+  /* programs.py:56: with T.Kernel(4, threads=128) as bx: */
+  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+  for (int64_t bx = 0; bx < 4; ++bx)
+    causal_scores_block(Q, K, S, bx, &failed);
+  if (failed) return failed;
+  (void)args, (void)threads;
+  return 0;
+}

@@ -1,0 +1,266 @@
+/* gemm_relu(A: float16[256, 128], B: float16[128, 256], C: float16[256, 256]) */
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+TWB_FN float twb_max_f32(float a, float b) { return a > b || b != b ? a : b; }
+TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
+TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+TWB_FN uint16_t twb_f32_to_f16(float x) {
+    #if defined(__aarch64__) || (defined(__clang__) && __clang_major__ >= 15 && defined(__F16C__))
+    _Float16 f = (_Float16)x; uint16_t h; __builtin_memcpy(&h, &f, 2); return h;
+    #else
+    uint32_t u = twb_bits_f32(x), a = u & 0x7fffffffu, s = u >> 16 & 0x8000;
+    uint32_t n = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13;
+    uint32_t d = twb_bits_f32(twb_f32_bits(a) + twb_f32_bits(0x3f000000u)) - 0x3f000000u;
+    uint32_t small = -(uint32_t)(a < 0x38800000u), nan = -(uint32_t)(a > 0x7f800000u), r = (d & small) | (n & ~small);
+    uint32_t over = -(uint32_t)(r > 0x7c00);
+    r = ((0x7c00 & over) | (r & ~over)) & ~nan;
+    return (uint16_t)(r | (0x7e00 & nan) | s);
+    #endif
+}
+TWB_FN float twb_f16_to_f32(uint16_t h) {
+    #if defined(__aarch64__) || (defined(__clang__) && __clang_major__ >= 15 && defined(__F16C__))
+    _Float16 f; __builtin_memcpy(&f, &h, 2); return (float)f;
+    #else
+    uint32_t m = (uint32_t)h & 0x7fff, s = ((uint32_t)h & 0x8000) << 16;
+    float f = twb_f32_bits(m << 13) * 0x1p112f;
+    uint32_t r = m >= 0x7c00 ? m << 13 | 0x7f800000u : twb_bits_f32(f);
+    return twb_f32_bits(r | s);
+    #endif
+}
+TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, int64_t n) {
+    int64_t whole = 0;
+    #if (!defined(__clang__) || __clang_major__ < 15) && defined(__AVX512F__)
+    typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+    whole = n & -16;
+    for (int64_t i = 0; i < whole; i += 16) *(v16 *)(q + i) = __builtin_ia32_vcvtph2ps512_mask(*(const h16 *)(p + i), (v16){0}, (unsigned short)-1, 4);
+    #elif (!defined(__clang__) || __clang_major__ < 15) && defined(__F16C__)
+    typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+    whole = n & -8;
+    for (int64_t i = 0; i < whole; i += 8) *(v8 *)(q + i) = __builtin_ia32_vcvtph2ps256(*(const h8 *)(p + i));
+    #endif
+    #pragma omp simd
+    for (int64_t j = whole; j < n; j++) q[j] = twb_f16_to_f32(p[j]);
+}
+extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
+static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
+/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+static char *twb_scratch(int64_t bytes) {
+  if (twb_area_bytes < bytes) {
+    free(twb_area);
+    twb_area_bytes = (bytes + 2097151) & -2097152;
+    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    if (!twb_area) twb_area_bytes = 0;
+    else madvise(twb_area, twb_area_bytes, 14);
+  }
+  return twb_area;
+}
+typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
+static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_k5x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
+    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
+    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
+    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
+    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
+    if (!clear) {
+        c0_0 = *(const twb_v16f32 *)(c + 0);
+        c0_1 = *(const twb_v16f32 *)(c + 16);
+        c0_2 = *(const twb_v16f32 *)(c + 32);
+        c0_3 = *(const twb_v16f32 *)(c + 48);
+        c1_0 = *(const twb_v16f32 *)(c + 64);
+        c1_1 = *(const twb_v16f32 *)(c + 80);
+        c1_2 = *(const twb_v16f32 *)(c + 96);
+        c1_3 = *(const twb_v16f32 *)(c + 112);
+        c2_0 = *(const twb_v16f32 *)(c + 128);
+        c2_1 = *(const twb_v16f32 *)(c + 144);
+        c2_2 = *(const twb_v16f32 *)(c + 160);
+        c2_3 = *(const twb_v16f32 *)(c + 176);
+        c3_0 = *(const twb_v16f32 *)(c + 192);
+        c3_1 = *(const twb_v16f32 *)(c + 208);
+        c3_2 = *(const twb_v16f32 *)(c + 224);
+        c3_3 = *(const twb_v16f32 *)(c + 240);
+        c4_0 = *(const twb_v16f32 *)(c + 256);
+        c4_1 = *(const twb_v16f32 *)(c + 272);
+        c4_2 = *(const twb_v16f32 *)(c + 288);
+        c4_3 = *(const twb_v16f32 *)(c + 304);
+    }
+    do {
+        const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
+        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[48] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[96] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[144] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[192] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        a += 1; b += 64;
+    } while (--k);
+    *(twb_v16f32 *)(c + 0) = c0_0;
+    *(twb_v16f32 *)(c + 16) = c0_1;
+    *(twb_v16f32 *)(c + 32) = c0_2;
+    *(twb_v16f32 *)(c + 48) = c0_3;
+    *(twb_v16f32 *)(c + 64) = c1_0;
+    *(twb_v16f32 *)(c + 80) = c1_1;
+    *(twb_v16f32 *)(c + 96) = c1_2;
+    *(twb_v16f32 *)(c + 112) = c1_3;
+    *(twb_v16f32 *)(c + 128) = c2_0;
+    *(twb_v16f32 *)(c + 144) = c2_1;
+    *(twb_v16f32 *)(c + 160) = c2_2;
+    *(twb_v16f32 *)(c + 176) = c2_3;
+    *(twb_v16f32 *)(c + 192) = c3_0;
+    *(twb_v16f32 *)(c + 208) = c3_1;
+    *(twb_v16f32 *)(c + 224) = c3_2;
+    *(twb_v16f32 *)(c + 240) = c3_3;
+    *(twb_v16f32 *)(c + 256) = c4_0;
+    *(twb_v16f32 *)(c + 272) = c4_1;
+    *(twb_v16f32 *)(c + 288) = c4_2;
+    *(twb_v16f32 *)(c + 304) = c4_3;
+}
+static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_k6x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
+    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
+    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
+    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
+    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
+    twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
+    if (!clear) {
+        c0_0 = *(const twb_v16f32 *)(c + 0);
+        c0_1 = *(const twb_v16f32 *)(c + 16);
+        c0_2 = *(const twb_v16f32 *)(c + 32);
+        c0_3 = *(const twb_v16f32 *)(c + 48);
+        c1_0 = *(const twb_v16f32 *)(c + 64);
+        c1_1 = *(const twb_v16f32 *)(c + 80);
+        c1_2 = *(const twb_v16f32 *)(c + 96);
+        c1_3 = *(const twb_v16f32 *)(c + 112);
+        c2_0 = *(const twb_v16f32 *)(c + 128);
+        c2_1 = *(const twb_v16f32 *)(c + 144);
+        c2_2 = *(const twb_v16f32 *)(c + 160);
+        c2_3 = *(const twb_v16f32 *)(c + 176);
+        c3_0 = *(const twb_v16f32 *)(c + 192);
+        c3_1 = *(const twb_v16f32 *)(c + 208);
+        c3_2 = *(const twb_v16f32 *)(c + 224);
+        c3_3 = *(const twb_v16f32 *)(c + 240);
+        c4_0 = *(const twb_v16f32 *)(c + 256);
+        c4_1 = *(const twb_v16f32 *)(c + 272);
+        c4_2 = *(const twb_v16f32 *)(c + 288);
+        c4_3 = *(const twb_v16f32 *)(c + 304);
+        c5_0 = *(const twb_v16f32 *)(c + 320);
+        c5_1 = *(const twb_v16f32 *)(c + 336);
+        c5_2 = *(const twb_v16f32 *)(c + 352);
+        c5_3 = *(const twb_v16f32 *)(c + 368);
+    }
+    do {
+        const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
+        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[48] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[96] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[144] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[192] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        const twb_v16f32 a5 = a[240] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+        a += 1; b += 64;
+    } while (--k);
+    *(twb_v16f32 *)(c + 0) = c0_0;
+    *(twb_v16f32 *)(c + 16) = c0_1;
+    *(twb_v16f32 *)(c + 32) = c0_2;
+    *(twb_v16f32 *)(c + 48) = c0_3;
+    *(twb_v16f32 *)(c + 64) = c1_0;
+    *(twb_v16f32 *)(c + 80) = c1_1;
+    *(twb_v16f32 *)(c + 96) = c1_2;
+    *(twb_v16f32 *)(c + 112) = c1_3;
+    *(twb_v16f32 *)(c + 128) = c2_0;
+    *(twb_v16f32 *)(c + 144) = c2_1;
+    *(twb_v16f32 *)(c + 160) = c2_2;
+    *(twb_v16f32 *)(c + 176) = c2_3;
+    *(twb_v16f32 *)(c + 192) = c3_0;
+    *(twb_v16f32 *)(c + 208) = c3_1;
+    *(twb_v16f32 *)(c + 224) = c3_2;
+    *(twb_v16f32 *)(c + 240) = c3_3;
+    *(twb_v16f32 *)(c + 256) = c4_0;
+    *(twb_v16f32 *)(c + 272) = c4_1;
+    *(twb_v16f32 *)(c + 288) = c4_2;
+    *(twb_v16f32 *)(c + 304) = c4_3;
+    *(twb_v16f32 *)(c + 320) = c5_0;
+    *(twb_v16f32 *)(c + 336) = c5_1;
+    *(twb_v16f32 *)(c + 352) = c5_2;
+    *(twb_v16f32 *)(c + 368) = c5_3;
+}
+static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_pack(int64_t k, int64_t width, int64_t have, const uint16_t *b, float *p) {
+    for (int64_t i = 0; i < k; i++) {
+        twb_copy_f16_to_f32(b + i * 64, p + i * width, have);
+        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;
+    }
+}
+static __attribute__((noinline, unused)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {
+    float *pa = (float *)(scratch + 0);
+    float *pb = (float *)(scratch + 12288);
+    for (int64_t i = 0; i < 64; i++) {
+        twb_copy_f16_to_f32(a + i * 32, pa + i * 48, 32);
+    }
+    for (int64_t j = 0; j < 64; j += 64) {
+        twb_gemm_64x64x32_f16_f16_f32_32_64_64_pack(32, 64, 64, b + 0 * 64 + j, pb);
+        for (int64_t i = 0; i < 54; i += 6) twb_gemm_64x64x32_f16_f16_f32_32_64_64_k6x4(32, pa + i * 48 + 0, pb, c + i * 64 + j, clear);
+        for (int64_t i = 54; i < 64; i += 5) twb_gemm_64x64x32_f16_f16_f32_32_64_64_k5x4(32, pa + i * 48 + 0, pb, c + i * 64 + j, clear);
+    }
+}
+
+static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, int64_t bx, int64_t by, int32_t *failed) {
+  char *const scratch = twb_scratch(45056);
+  if (!scratch) {
+    *failed = -1;
+    return;
+  }
+  uint16_t *const A_shared = (uint16_t *)(scratch + 0); /* shared (64, 32) float16 */
+  uint16_t *const B_shared = (uint16_t *)(scratch + 4096); /* shared (32, 64) float16 */
+  float *const C_local = (float *)(scratch + 8192); /* fragment (64, 64) float32 */
+  /* programs.py:17: T.clear(C_local) */
+  #pragma omp simd
+  for (int32_t i = 0; i < 4096; ++i) {
+    C_local[i] = 0.0f;
+  }
+  /* programs.py:18: for ko in T.Pipelined(T.ceildiv(128, 32), num_stages=2): */
+  for (int64_t ko = 0; ko < 4; ++ko) {
+    /* programs.py:19: T.copy(A[by * 64, ko * 32], A_shared) */
+    for (int64_t i = 0; i < 64; ++i) {
+      __builtin_memcpy(&A_shared[i * 32], &A[(by * 64 + i) * 128 + ko * 32], 32 * sizeof(uint16_t));
+    }
+    /* programs.py:20: T.copy(B[ko * 32, bx * 64], B_shared) */
+    for (int64_t i = 0; i < 32; ++i) {
+      __builtin_memcpy(&B_shared[i * 64], &B[(ko * 32 + i) * 256 + bx * 64], 64 * sizeof(uint16_t));
+    }
+    /* programs.py:21: T.gemm(A_shared, B_shared, C_local) */
+    twb_gemm_64x64x32_f16_f16_f32_32_64_64(A_shared, B_shared, C_local, 0, scratch + 24576);
+  }
+  /* programs.py:22: for i, j in T.Parallel(64, 64): */
+  for (int64_t i = 0; i < 64; ++i) {
+    #pragma omp simd
+    for (int32_t j = 0; j < 64; ++j) {
+      /* programs.py:23: C_local[i, j] = T.max(C_local[i, j], 0.0) */
+      C_local[i * 64 + j] = twb_max_f32(C_local[i * 64 + j], 0.0f);
+    }
+  }
+  /* programs.py:24: T.copy(C_local, C[by * 64, bx * 64]) */
+  for (int64_t i = 0; i < 64; ++i) {
+    #pragma omp simd
+    for (int32_t j = 0; j < 64; ++j) {
+      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(C_local[i * 64 + j]);
+    }
+  }
+}
+
+int32_t run_gemm_relu(const int64_t *args, int32_t threads) {
+  uint16_t *const A = (uint16_t *)args[0];
+  uint16_t *const B = (uint16_t *)args[1];
+  uint16_t *const C = (uint16_t *)args[2];
+  int32_t failed = 0;
+  /* programs.py:13: with T.Kernel(T.ceildiv(256, 64), T.ceildiv(256, 64), threads=128) as (bx, by): */
+  #pragma omp parallel for collapse(2) schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+  for (int64_t by = 0; by < 4; ++by)
+    for (int64_t bx = 0; bx < 4; ++bx)
+      gemm_relu_block(A, B, C, bx, by, &failed);
+  if (failed) return failed;
+  (void)args, (void)threads;
+  return 0;
+}

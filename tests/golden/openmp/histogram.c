@@ -1,0 +1,43 @@
+/* histogram(D: int32[64, 32], W: int4[64, 32], bins: int32[16]) */
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+TWB_FN int32_t twb_floormod_i32(int32_t a, int32_t b) {
+    if (b == 0 || b == -1) return 0;
+    int32_t r = a % b;
+    return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);
+}
+TWB_FN int8_t twb_load_i4(const uint8_t *p, int64_t i) { return (int8_t)(((p[i >> 1] >> ((int)(i & 1) * 4) & 15) ^ 8) - 8); }
+TWB_FN int32_t twb_atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+
+static void histogram_block(const int32_t *D, const uint8_t *W, int32_t *bins, int64_t bx, int32_t *failed) {
+  /* programs.py:98: for i in T.Parallel(32): */
+  for (int64_t i = 0; i < 32; ++i) {
+    /* programs.py:99: T.device_assert(D[bx, i] >= 0, "negative") */
+    if (!(D[bx * 32 + i] >= 0)) {
+      *failed = 1;
+      return;
+    }
+    /* programs.py:100: T.atomic_add(bins[D[bx, i] % 16], T.cast(W[bx, i], "int32")) */
+    twb_atomic_add_i32(&bins[twb_floormod_i32(D[bx * 32 + i], 16)], (int32_t)twb_load_i4(W, bx * 32 + i));
+  }
+}
+
+int32_t run_histogram(const int64_t *args, int32_t threads) {
+  int32_t *const D = (int32_t *)args[0];
+  uint8_t *const W = (uint8_t *)args[1];
+  int32_t *const bins = (int32_t *)args[2];
+  int32_t failed = 0;
+  /* programs.py:97: with T.Kernel(64, threads=32) as bx: */
+  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+  for (int64_t bx = 0; bx < 64; ++bx)
+    histogram_block(D, W, bins, bx, &failed);
+  if (failed) return failed;
+  (void)args, (void)threads;
+  return 0;
+}

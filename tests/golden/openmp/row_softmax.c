@@ -1,0 +1,168 @@
+/* row_softmax(X: float32[m, 100], Y: float32[m, 100]) */
+typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
+#define TWB_FN static inline __attribute__((always_inline, unused))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define TWB_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define TWB_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+TWB_FN int64_t twb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+TWB_FN int64_t twb_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+#ifndef TWB_LANES
+#if defined(__AVX512F__)
+#define TWB_LANES 16
+#elif defined(__AVX__)
+#define TWB_LANES 8
+#else
+#define TWB_LANES 4
+#endif
+typedef float twb_vf __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+typedef int32_t twb_vi __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+#endif
+TWB_FN float twb_fold_max_f32(twb_vf v) {
+    float t[TWB_LANES];
+    __builtin_memcpy(t, &v, sizeof t);
+    #if TWB_LANES > 8
+    for (int l = 0; l < 8; l++) { const float x = t[l], y = t[l + 8]; t[l] = x > y ? x : y; }
+    #endif
+    #if TWB_LANES > 4
+    for (int l = 0; l < 4; l++) { const float x = t[l], y = t[l + 4]; t[l] = x > y ? x : y; }
+    #endif
+    for (int l = 0; l < 2; l++) { const float x = t[l], y = t[l + 2]; t[l] = x > y ? x : y; }
+    for (int l = 0; l < 1; l++) { const float x = t[l], y = t[l + 1]; t[l] = x > y ? x : y; }
+    return t[0];
+}
+TWB_FN twb_vf twb_pick_max_f32(twb_vf x, twb_vf y) {
+    const twb_vi m = x > y;
+    return (twb_vf)((m & (twb_vi)x) | (~m & (twb_vi)y));
+}
+TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
+    twb_vf a = (twb_vf){0} + -__builtin_inff(), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) {
+        a = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 0 * TWB_LANES), a); b = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 1 * TWB_LANES), b);
+        c = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 2 * TWB_LANES), c); d = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 3 * TWB_LANES), d);
+    }
+    for (; i + TWB_LANES <= n; i += TWB_LANES) a = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 0 * TWB_LANES), a);
+    float r = twb_fold_max_f32(twb_pick_max_f32(twb_pick_max_f32(a, b), twb_pick_max_f32(c, d)));
+    for (int64_t l = 0; l < n - i; l++) { const float x = x_[i + l]; r = x > r ? x : r; }
+    if (r == -__builtin_inff()) {
+        r = __builtin_nanf("");
+        for (int64_t l = 0; l < n; l++) r = x_[l] == x_[l] ? -__builtin_inff() : r;
+    }
+    return r;
+}
+TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
+TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+TWB_FN float twb_scale_f32(float p, int32_t k) {
+    int32_t h = k >> 1;
+    return p * twb_f32_bits((uint32_t)(h + 127) << 23) * twb_f32_bits((uint32_t)(k - h + 127) << 23);
+}
+TWB_FN float twb_exp_scaled_f32(float x, int32_t shift) {
+    float y = x < -105.0f ? -105.0f : x;
+    y = y > 90.0f ? 90.0f : y;
+    float t = y * 0x1.715476p+0f + 12582912.0f, n = t - 12582912.0f;
+    int32_t k = (int32_t)twb_bits_f32(t) - 0x4b400000;
+    float r = (y - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
+    return twb_scale_f32((((((0x1.6a4eeep-10f * r + 0x1.123982p-7f) * r + 0x1.5558aep-5f) * r + 0x1.555492p-3f) * r + 0x1.fffffcp-2f) * r * r + r) + 1.0f, k + shift);
+}
+TWB_FN float twb_exp_f32(float x) { return twb_exp_scaled_f32(x, 0); }
+TWB_FN float twb_fold_add_f32(twb_vf v) {
+    float t[TWB_LANES];
+    __builtin_memcpy(t, &v, sizeof t);
+    #if TWB_LANES > 8
+    for (int l = 0; l < 8; l++) { const float x = t[l], y = t[l + 8]; t[l] = x + y; }
+    #endif
+    #if TWB_LANES > 4
+    for (int l = 0; l < 4; l++) { const float x = t[l], y = t[l + 4]; t[l] = x + y; }
+    #endif
+    for (int l = 0; l < 2; l++) { const float x = t[l], y = t[l + 2]; t[l] = x + y; }
+    for (int l = 0; l < 1; l++) { const float x = t[l], y = t[l + 1]; t[l] = x + y; }
+    return t[0];
+}
+TWB_FN float twb_row_sum_f32(const float *x_, int64_t n) {
+    twb_vf a = {0}, b = {0}, c = {0}, d = {0};
+    int64_t i = 0;
+    for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) { a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES); b += *(const twb_vf *)(x_ + i + 1 * TWB_LANES); c += *(const twb_vf *)(x_ + i + 2 * TWB_LANES); d += *(const twb_vf *)(x_ + i + 3 * TWB_LANES); }
+    for (; i + TWB_LANES <= n; i += TWB_LANES) a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES);
+    a = (a + b) + (c + d);
+    float s = 0;
+    for (int64_t l = 0; l < n - i; l++) s += x_[i + l];
+    return s + twb_fold_add_f32(a);
+}
+extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
+static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
+/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+static char *twb_scratch(int64_t bytes) {
+  if (twb_area_bytes < bytes) {
+    free(twb_area);
+    twb_area_bytes = (bytes + 2097151) & -2097152;
+    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    if (!twb_area) twb_area_bytes = 0;
+    else madvise(twb_area, twb_area_bytes, 14);
+  }
+  return twb_area;
+}
+
+static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, int32_t *failed) {
+  char *const scratch = twb_scratch(4224);
+  if (!scratch) {
+    *failed = -1;
+    return;
+  }
+  float *const x = (float *)(scratch + 0); /* fragment (8, 128) float32 */
+  float *const top = (float *)(scratch + 4096); /* fragment (8) float32 */
+  float *const total = (float *)(scratch + 4160); /* fragment (8) float32 */
+  /* programs.py:40: T.copy(X[bx * 8, 0], x) */
+  const int64_t end = twb_max_i64(twb_min_i64(m - bx * 8, 8), 0);
+  for (int64_t i = 0; i < 8; ++i) {
+    const int64_t valid = i < end ? 100 : 0;
+    __builtin_memcpy(&x[i * 128], &X[(bx * 8 + i) * 100], valid * sizeof(float));
+    #pragma omp simd
+    for (int32_t j = (int32_t)valid; j < 128; ++j) {
+      x[i * 128 + j] = -__builtin_inff();
+    }
+  }
+  /* programs.py:41: T.reduce_max(x, top, dim=1) */
+  for (int64_t i = 0; i < 8; ++i) {
+    top[i] = twb_row_max_f32(&x[i * 128], 128);
+  }
+  /* programs.py:42: for i, j in T.Parallel(8, 128): */
+  for (int64_t i = 0; i < 8; ++i) {
+    const float top_0 = top[i];
+    #pragma omp simd
+    for (int32_t j = 0; j < 128; ++j) {
+      /* programs.py:43: x[i, j] = T.exp(x[i, j] - top[i]) */
+      x[i * 128 + j] = twb_exp_f32(x[i * 128 + j] - top_0);
+    }
+  }
+  /* programs.py:44: T.reduce_sum(x, total, dim=1) */
+  for (int64_t i = 0; i < 8; ++i) {
+    total[i] = twb_row_sum_f32(&x[i * 128], 128);
+  }
+  const int64_t i_last = twb_min_i64(m - bx * 8, 8);
+  /* programs.py:45: for i, j in T.Parallel(8, 100): */
+  for (int64_t i = 0; i < i_last; ++i) {
+    const float total_0 = total[i];
+    #pragma omp simd
+    for (int32_t j = 0; j < 100; ++j) {
+      /* programs.py:46: Y[bx * 8 + i, j] = x[i, j] / total[i] */
+      Y[(bx * 8 + i) * 100 + j] = x[i * 128 + j] / total_0;
+    }
+  }
+}
+
+int32_t run_row_softmax(const int64_t *args, int32_t threads) {
+  float *const X = (float *)args[0];
+  float *const Y = (float *)args[1];
+  const int64_t m = args[2];
+  int32_t failed = 0;
+  /* programs.py:35: with T.Kernel(T.ceildiv(M, 8), threads=128) as bx: */
+  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+  for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
+    row_softmax_block(X, Y, m, bx, &failed);
+  if (failed) return failed;
+  (void)args, (void)threads;
+  return 0;
+}

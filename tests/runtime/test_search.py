@@ -1,0 +1,190 @@
+"""Profilers, made-up inputs, timing and the grid search; no test asserts a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime.programs import copy_program, matmul_program, scale_program
+from tileworkbench.autotuner import AutoTuner, autotune, set_autotune_inputs
+from tileworkbench.profiler import do_bench
+
+import tileworkbench
+import tileworkbench.language as T
+from tileworkbench.base.errors import ArgumentError, ExpectationError, TileValueError
+from tileworkbench.runtime.profiler import assert_close
+from tileworkbench.runtime.supply import TensorSupplyType, get_tensor_supply
+from tileworkbench.runtime.timing import Timing, measure
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+# ------------------------------------------------------------------------------------------- supply
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint8", "int32", "bool"])
+@pytest.mark.parametrize("kind", list(TensorSupplyType))
+def test_supply_makes_what_the_kernel_takes(kind: TensorSupplyType, dtype: str) -> None:
+    kernel = tileworkbench.compile(copy_program((3, 4), dtype), out_idx=-1, target="interpret")
+    (made,) = kernel.get_profiler(kind).inputs()
+    assert kernel(made) is not None
+    values = np.asarray(made.float() if hasattr(made, "float") else made.astype(np.float32))
+    if kind in (TensorSupplyType.Zero, TensorSupplyType.One):
+        assert (values == (kind is TensorSupplyType.One)).all()
+    elif kind is TensorSupplyType.Integer:
+        assert (values == np.round(values)).all()
+
+
+def test_supply_is_seeded() -> None:
+    param = tileworkbench.compile(copy_program((3, 4), "float32"), target="interpret").params[0]
+    first, second = (np.asarray(get_tensor_supply(seed=1)(param)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_supply_cannot_know_a_symbolic_size() -> None:
+    kernel = tileworkbench.compile(matmul_program(T.dynamic("m"), 6, 4), out_idx=-1, target="interpret")
+    with pytest.raises(ArgumentError, match=r"the size of A \(float32\[m, 4\]\) is only known at run time\n  hint: pass input_tensors"):
+        kernel.get_profiler().do_bench()
+    with pytest.raises(ArgumentError, match="the value of the scalar factor cannot be made up"):
+        tileworkbench.compile(scale_program(8), target="interpret").get_profiler().run_once()
+
+
+# ------------------------------------------------------------------------------------------- profiler
+def test_profiler_agrees_and_disagrees() -> None:
+    kernel = tileworkbench.compile(matmul_program(8, 6, 4), out_idx=-1, target="interpret")
+    profiler = kernel.get_profiler(tileworkbench.TensorSupplyType.Normal)
+    profiler.assert_allclose(product, rtol=1e-5, atol=1e-5)
+    profiler.assert_consistent(3)
+    with pytest.raises(ExpectationError, match="output 0 of matmul differs in 48 of 48 elements, most at"):
+        profiler.assert_allclose(lambda a, b: a @ b + 1, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ExpectationError, match="returns 1 outputs, the reference 2"):
+        profiler.assert_allclose(lambda a, b: (a, b))
+    assert profiler.do_bench(n_warmup=1, n_repeat=2) > 0
+    assert profiler.do_bench(product, n_warmup=1, n_repeat=2, return_mode="min") > 0
+    given = [np.ones((8, 4), np.float32), np.ones((4, 6), np.float32)]
+    profiler.assert_allclose(product, input_tensors=given)
+
+
+def test_assert_close() -> None:
+    a = np.array([1.0, np.nan, np.inf, 5.0])
+    assert_close(a, a.copy())
+    with pytest.raises(ExpectationError, match=r"differs in 1 of 4 elements, most at \(3,\): got 5, expected 6"):
+        assert_close(a, np.array([1.0, np.nan, np.inf, 6.0]))
+    assert_close(a, np.array([1.0, np.nan, np.inf, 6.0]), max_mismatched_ratio=0.25)
+    with pytest.raises(ExpectationError, match="differs in 1 of 4"):
+        assert_close(a, np.array([1.0, np.nan, -np.inf, 5.0]))
+    with pytest.raises(ExpectationError, match=r"has shape \(4,\), the reference \(3,\)"):
+        assert_close(a, a[:3])
+
+
+def test_timing_is_a_value() -> None:
+    timing = Timing((4.0, 1.0, 2.0, 3.0))
+    assert (timing.median_ms, timing.mean_ms, timing.best_ms, timing.quantile(0.5), timing.quantile(1.0)) == (2.5, 2.5, 1.0, 2.5, 4.0)
+    assert str(timing) == "2.5 ms (median of 4, best 1 ms, spread 100%; measured)"
+
+
+def test_measure_runs_as_often_as_asked() -> None:
+    calls: list[int] = []
+    timing = measure(lambda: calls.append(1), warmup_runs=4, runs=5)
+    assert len(timing.runs_ms) == 5
+    assert len(calls) == 3 + 4 + 5  # three estimate how long a run takes
+
+
+def test_do_bench_takes_tilelangs_arguments() -> None:
+    assert isinstance(do_bench(lambda: None, warmup=1, rep=1, backend="cupti", fast_flush=True), float)
+    assert len(do_bench(lambda: None, warmup=1, rep=1, quantiles=[0.2, 0.8])) == 2
+    with pytest.raises(ValueError, match="return_mode must be one of mean, median, min, max"):
+        do_bench(lambda: None, warmup=1, rep=1, return_mode="best")
+
+
+# ------------------------------------------------------------------------------------------- search
+SEARCH = {"warmup": 1, "rep": 1}
+
+
+def test_decorated_factory() -> None:
+    @autotune(configs=[{"block": 16}, {"block": 0}, {"block": 32}], ref_prog=product, **SEARCH)
+    @tileworkbench.jit(out_idx=-1, target="interpret")
+    def matmul(M, N, K, block=16):
+        return matmul_program(M, N, K, block=block)
+
+    kernel = matmul(8, 6, 4)
+    assert kernel.config in ({"block": 16}, {"block": 32})
+    assert kernel.latency > 0
+    assert kernel.ref_latency > 0
+    (result,) = matmul.results.values()
+    assert sorted(c.config["block"] for c in result.candidates) == [16, 32]
+    (failure,) = result.failures
+    assert failure.config == {"block": 0}
+    assert failure.reason
+    assert matmul(8, 6, 4) is kernel, "searched once"
+    assert matmul(9, 6, 4, block=16).config is None, "with every tunable given, nothing is searched"
+    assert len(matmul.results) == 1
+
+
+def test_wrong_results_are_dropped() -> None:
+    @autotune(configs=[{"block": 16}], ref_prog=lambda a, b: a @ b + 1, **SEARCH)
+    @tileworkbench.jit(out_idx=-1, target="interpret")
+    def matmul(M, N, K, block=16):
+        return matmul_program(M, N, K, block=block)
+
+    with pytest.raises(TileValueError) as caught:
+        matmul(8, 6, 4)
+    assert str(caught.value).startswith(
+        "value error: no configuration works (1 tried):\n  {'block': 16}: expectation failed: output 0 differs in 48 of 48"
+    )
+
+
+def test_candidates_run_on_copies() -> None:
+    @autotune(configs=[{"block": 8}, {"block": 16}], **SEARCH)
+    @tileworkbench.jit(target="interpret")
+    def grow(A, block=8):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, block), threads=1) as bx:
+            for i in T.Parallel(block):
+                A[bx * block + i] += 1.0
+
+    a = np.zeros(20, np.float32)
+    grow(a)
+    assert (a == 1).all(), "the array that the caller passed was changed by one run"
+
+
+def test_given_inputs() -> None:
+    seen: list[Any] = []
+
+    def reference(x: Any) -> Any:
+        seen.append(x)
+        return x.copy()
+
+    @autotune(configs=[{"cols": 4}], ref_prog=reference, **SEARCH)
+    @tileworkbench.jit(out_idx=-1, target="interpret")
+    def copy(rows, cols=4):
+        return copy_program((rows, cols), "float32")
+
+    with set_autotune_inputs(np.full((2, 4), 7, np.float32)):
+        copy(2)
+    assert (seen[0] == 7).all()
+
+
+def test_auto_tuner_object() -> None:
+    def make(block=None):
+        return matmul_program(8, 6, 4, block=block)
+
+    tuner = AutoTuner.from_kernel(kernel=make, configs=[{"block": 16}, {"block": 32}])
+    tuner.set_compile_args(out_idx=[-1], target="interpret").set_profile_args(supply_type=TensorSupplyType.Auto, ref_prog=product, backend="event")
+    result = tuner.run(warmup=1, rep=1)
+    assert result.config["block"] in (16, 32)
+    assert result.kernel.latency == result.latency
+    assert "matmul" in result.libcode
+
+
+def test_early_stop_is_a_reason() -> None:
+    timing = measure(lambda: sum(range(1000)), warmup_ms=0.1, rep_ms=1, baseline_ms=1e-9, stop_factor=1.2)
+    assert timing.was_stopped
+    assert len(timing.runs_ms) == 3
+
+
+def test_nothing_to_try() -> None:
+    with pytest.raises(TileValueError, match="there is no configuration to try"):
+        AutoTuner.from_kernel(kernel=lambda: None, configs=[]).run()

@@ -1,0 +1,107 @@
+"""The demo and the command line."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tileworkbench.demo as demo
+from tileworkbench.base.machine import REFERENCE_CPU
+from tileworkbench.bench import peers
+from tileworkbench.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No measurement and no peers in these tests: they take seconds and are not what is tested."""
+    monkeypatch.setattr(demo, "measure_machine", lambda: REFERENCE_CPU)
+    monkeypatch.setattr(peers, "measure_peers", lambda: {"numpy": {"version": "9.9", "gemm": [0.02, 0.016]}})
+
+
+def test_demo_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says so; every kernel still runs and is right; the report opens offline."""
+    monkeypatch.setenv("TILEWORKBENCH_CC", "none")
+    monkeypatch.setenv("TILEWORKBENCH_TARGET", "interpret")  # as the demo sets it; undone after the test
+    page = tmp_path / "report.html"
+    assert main(["demo", "--out", str(page), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0].startswith("No C compiler found: the kernels run through the interpreter at small sizes.")
+    rows = [line for line in lines if line.endswith("  ok")]
+    assert [r.split("  ")[0] for r in rows] == ["gemm f32 + relu", "gemm f16 + relu", "softmax", "attention", "attention causal"]
+    html = page.read_text(encoding="utf-8")
+    assert "<script" not in html and "http" not in html.replace("http-equiv", "")
+    assert html.count("<h2") == 5
+
+
+@pytest.mark.slow
+def test_demo_with_a_compiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if demo.get_target("c").usable():
+        pytest.skip("no C compiler")
+    assert main(["demo", "--quick", "--threads", "1", "--out", str(tmp_path / "r.html")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("  ok") == 5
+    assert "512 x 512 x 512" in out and "reference CPU" in out
+    row = next(line for line in out.splitlines() if line.startswith("gemm f32"))
+    assert "compute" in row or "L" in row
+    assert (tmp_path / "r.html").stat().st_size < 1_500_000
+
+
+def test_a_wrong_result_is_shown_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TILEWORKBENCH_CC", "none")
+    monkeypatch.setenv("TILEWORKBENCH_TARGET", "interpret")  # as the demo sets it; undone after the test
+    real = demo.cases(small=True)[2]
+    broken = demo.Case(real.name, real.shape, real.schedule, real.make, real.inputs, lambda: (real.judge()[0] + 1e-3, real.judge()[1]), real.flops)
+    monkeypatch.setattr(demo, "cases", lambda **_: [broken])
+    assert main(["demo", "--out", str(tmp_path / "r.html")]) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+def test_nan_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWORKBENCH_CC", "none")
+    monkeypatch.setenv("TILEWORKBENCH_TARGET", "interpret")  # as the demo sets it; undone after the test
+    real = demo.cases(small=True)[2]
+    broken = demo.Case(real.name, real.shape, real.schedule, real.make, real.inputs, lambda: (real.judge()[0] * np.nan, real.judge()[1]), real.flops)
+    monkeypatch.setattr(demo, "cases", lambda **_: [broken])
+    assert demo.run_demo(tmp_path / "r.html") == 1
+
+
+def test_the_ratio_to_a_peer_is_of_the_best_times() -> None:
+    case = demo.cases(quick=True)[0]
+    one = demo.Case(case.name, case.shape, case.schedule, case.make, case.inputs, case.judge, 2 * 10**9, peer="numpy.gemm")
+    outcome = demo.Outcome(one, None, 0.0, 0.0, 0.0, None, one_thread_s=[0.03, 0.02])  # type: ignore[arg-type]  # only the times are looked at
+    assert demo._peers([outcome]) == ["gemm f32 + relu 512 x 512 x 512, one thread each: 0.80 x numpy 9.9 matmul (100 against 125 GFLOP/s)"]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two"])
+def test_a_bad_number_of_threads_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["demo", "--threads", text])
+    assert caught.value.code == 2
+    assert f"expected a number of threads, 1 or more, got '{text}'" in capsys.readouterr().err
+
+
+def test_cache_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache"]) == 0
+    assert "kernels" in capsys.readouterr().out
+
+
+def test_doctor_names_targets_and_cores(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("tileworkbench.cli.measure", lambda force: REFERENCE_CPU)
+    main(["doctor"])
+    out = capsys.readouterr().out
+    assert "target   interpret: ready" in out
+    assert "reference CPU" in out
+
+
+def test_lab_without_jupyterlab_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("tileworkbench.cli.importlib.util.find_spec", lambda name: None)
+    assert main(["lab"]) == 1
+    assert "pip install 'tileworkbench[lab]'" in capsys.readouterr().err
+
+
+def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert "COMMAND" in capsys.readouterr().err
