@@ -29,7 +29,8 @@ NARROWED = {
 
 # Third-party packages that are optional or slow to import, and so may be imported inside a function.
 LAZY = {
-    "IPython", "PIL", "anywidget", "cuda", "cupy", "dask", "ipywidgets", "jax", "jupyter_client", "jupyterlab", "matplotlib", "ml_dtypes", "platformdirs",
+    "IPython", "PIL", "anywidget", "cuda", "cupy", "dask", "ipywidgets", "jax",
+    "jupyter_client", "jupyterlab", "matplotlib", "ml_dtypes", "platformdirs",
     "pygments", "pytest", "threadpoolctl", "tilelang", "torch", "ziglang",
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 import tileworkbench.demo as demo
 from tileworkbench.base.machine import REFERENCE_CPU
 from tileworkbench.bench import peers
-from tileworkbench.cli import main
+from tileworkbench.cli import PASSED_ON, main
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +99,28 @@ def test_lab_without_jupyterlab_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tileworkbench.cli.importlib.util.find_spec", lambda name: None)
     assert main(["lab"]) == 1
     assert "pip install 'tileworkbench[lab]'" in capsys.readouterr().err
+
+
+def test_lab_and_bench_pass_their_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options in front, behind and between are JupyterLab's and the benchmark's to read."""
+    started: list[list[str]] = []
+    monkeypatch.setattr("tileworkbench.cli.importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("tileworkbench.cli.subprocess.call", lambda command: started.append(command) or 0)
+    assert main(["lab", "--no-browser", "--port=9"]) == 0
+    assert started[0][1:3] == ["-m", "jupyterlab"] and started[0][-2:] == ["--no-browser", "--port=9"]
+    assert Path(started[0][3].removeprefix("--notebook-dir=")).is_dir()
+    seen: list[list[str]] = []
+    monkeypatch.setitem(PASSED_ON, "bench", lambda rest: seen.append(rest) or 0)
+    assert main(["bench", "--json", "F", "latency"]) == 0
+    assert seen == [["--json", "F", "latency"]]
+
+
+@pytest.mark.parametrize("command", ["demo", "doctor", "cache", "lab", "bench"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"usage: tileworkbench {command}" in capsys.readouterr().out
 
 
 def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,6 +39,15 @@ def test_the_first_kernel_runs(target: str, monkeypatch: pytest.MonkeyPatch):
     run_source(source, f"README.md[{target}]")
 
 
+def test_the_printed_program_is_the_one_of_the_first_kernel():
+    from tileworkbench.ir.printer import print_kernel
+
+    space = run_source(blocks("python")[0], "README.md[printed]")
+    kernel = space["matmul"].compile(space["A"], space["B"])
+    (printed,) = [text for text in blocks("text") if text.startswith("kernel ")]
+    assert printed == print_kernel(kernel.ir).rstrip("\n") + "\n"
+
+
 @pytest.mark.parametrize("what", ["run", "test"])
 def test_each_command_is_one_line(what: str):
     """The command that a fresh machine runs stands alone in the fenced block after its mark."""

@@ -20,11 +20,13 @@ from .base.machine import Machine
 from .bench import peers
 from .kernels import attention, gemm, softmax
 from .model.report import Report, percent
+from .model.report import report as make_report
 from .model.values import show
 from .runtime.fork import available_cores
 from .runtime.kernel import JITKernel
 from .runtime.measure import measure as measure_machine
 from .runtime.targets import get_target
+from .runtime.timing import measure
 from .views.panel import Panel
 from .views.report_html import ReportPage, Result
 
@@ -154,7 +156,7 @@ def _attention_case(heads: int, seq: int, dim: int, *, causal: bool, peer: str =
         weights /= weights.sum(axis=-1, keepdims=True)
         return weights @ wide[2], (2 * slip + 2 * (seq + 16) * u) * (weights @ np.abs(wide[2]))
 
-    schedule = attention.default_schedule(seq, dim)
+    schedule = attention.default_schedule(seq)
     make = lambda: attention.attention(1, heads, seq, dim, causal=causal, schedule=schedule)
     name = "attention causal" if causal else "attention"
     return Case(name, f"{heads}h {seq} x {dim}", schedule, make, (q, k, v), judge, attention.flops(1, heads, seq, dim, causal=causal), peer)
@@ -177,13 +179,21 @@ def _run(case: Case, machine: Machine, threads: int, *, is_compiled: bool) -> Ou
     with np.errstate(invalid="ignore"):
         error = float(np.max(np.abs(got - want) / np.maximum(allowed, np.finfo(np.float32).tiny)))
     error = error if np.isfinite(error) else np.inf
-    report = kernel.report(machine, args=case.inputs, useful_flops=case.flops) if is_compiled else kernel.report(machine, useful_flops=case.flops)
+    report = _report(kernel, case, machine, is_compiled=is_compiled)
     out = Outcome(case, kernel, compile_ms, report.measured.value if report.measured is not None else first_s, error, report)
     if case.peer and is_compiled:
         kernel.num_threads = 1
         out.one_thread_s = peers.cpu_times(lambda: kernel(*case.inputs), 1.0)
         kernel.num_threads = threads
     return out
+
+
+def _report(kernel: JITKernel, case: Case, machine: Machine, *, is_compiled: bool) -> Report:
+    """The kernel's report, with half a second of measured launches; an interpreted run says nothing about the machine and is not measured."""
+    call = kernel.bind(*case.inputs)
+    seconds = [t / 1e3 for t in measure(lambda: kernel.executable.launch(call), rep_ms=500).runs_ms] if is_compiled else []
+    made = kernel.schedule
+    return make_report(kernel.ir, machine, call.dims, threads=call.threads, seconds=seconds, useful_flops=case.flops, schedule=made)
 
 
 def _cells(o: Outcome) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ def build(source_text: str, entry: str, flags: tuple[str, ...]) -> ctypes._CFunc
     key = hashlib.sha256(source_text.encode()).hexdigest()[:20]
     path = Path(_FOLDER.name, key + ".c")
     path.write_text(source_text, encoding="utf-8")
-    warn = ["-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-variable", "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-type-limits"]
+    off = ("unused-variable", "unused-but-set-variable", "unused-function", "unused-parameter", "type-limits", "psabi")
+    warn = ["-Wall", "-Wextra", "-Werror", *(f"-Wno-{name}" for name in off)]
     command = ["gcc", "-O2", "-shared", "-fPIC", "-fopenmp", *host_isa().march, *flags, *warn, str(path), "-o", str(path.with_suffix(".so")), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:

@@ -23,7 +23,7 @@ class CopyMaker(Maker):
         self.where: list[tuple[Var, int]] = [(bx, 1), (by, 2)]
         # blocks may not write each other's elements in an unknown order: only one block, unless it writes tiles only
         self.grid = [(bx, 1), (by, 1)]
-        body = [Copy(whole(self.same_shape(t)), whole(t)) for t in self.tiles if t.view_of is None and self.chance(0.7)]
+        body = [Copy(whole(self.same_shape(t)), whole(t)) for t in self.tiles if t.view_of is None]
         for _ in range(self.between(2, 5)):
             body += self.statement()
         for t in self.tiles:

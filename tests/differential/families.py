@@ -4,10 +4,16 @@ from __future__ import annotations
 import random
 
 from differential.cases import Case, Maker
+from differential.parallel import ParallelMaker
 from differential.copies import CopyMaker, symbolic_extents
+from differential.tiles import TileMaker
+from differential.threads import ThreadMaker
 
 FAMILIES = {
     "copy": lambda rng, name: CopyMaker(rng, name).make(),
+    "parallel": lambda rng, name: ParallelMaker(rng, name).make(),
+    **{way: lambda rng, name, way=way: getattr(TileMaker(rng, name), way)() for way in ("reduce", "scan", "gemm", "alias", "atomic")},
+    "threads": lambda rng, name: ThreadMaker(rng, name).make(),
     "symbolic": lambda rng, name: symbolic_extents(Maker(rng, name)),
 }
 

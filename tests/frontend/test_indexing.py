@@ -61,7 +61,7 @@ ERRORS = {
     "S[0, 32] = 0": """\
 kernel.py:18:13: out of bounds: index 32 is outside dim 1 of S(64, 32)
       S[0, 32] = 0
-      ^^^^^^^^^^^^
+      ^^^^^^^^
   hint: it holds the indices 0 to 31""",
     "V[0] = S[-65, 0]": """\
 kernel.py:18:20: out of bounds: index -65 is outside dim 0 of S(64, 32)
@@ -81,12 +81,12 @@ kernel.py:18:13: type error: a slice (1, 128) of A is a tile, not a number
     "V[x] = 0": """\
 kernel.py:18:13: type error: an index must be an integer, got float32
       V[x] = 0
-      ^^^^^^^^
+      ^^^^
   hint: convert it with T.cast(x, "int32")""",
     "V[W] = 0": """\
 kernel.py:18:13: type error: W(64,) cannot be an index
       V[W] = 0
-      ^^^^^^^^
+      ^^^^
   hint: index with one of its elements, inside T.Parallel or T.serial""",
     "T.clear(V[0:64:2])": """\
 kernel.py:18:21: value error: a slice of V has the step 2
@@ -119,7 +119,7 @@ kernel.py:18:13: type error: expected a number or a kernel value, got str 'one'
       ^^^^^^^^^^^^
   hint: a kernel computes with scalars; index a buffer to get one""",
     "V[0] = T.exp(None)": """\
-kernel.py:18:20: type error: expected a number or a kernel value, got NoneType None
+kernel.py:18:20: type error: expected a number or a kernel value, got None
       V[0] = T.exp(None)
              ^^^^^^^^^^^
   hint: a kernel computes with scalars; index a buffer to get one""",

@@ -157,16 +157,16 @@ def test_star_parameters():
 
 def test_an_output_that_is_not_returned():
     assert failure("@T.prim_func\ndef main():\n    C = T.empty((4,), 'float32')\n    D = T.empty((4,), 'float32')\n    return D\n") == (
-        "cell:2:1: value error: not all tensors allocated with T.empty are returned: C\n"
-        "      def main():\n"
-        "      ^^^^^^^^^^^\n"
-        "  hint: end with `return C`"
+        "cell:3:9: value error: not all tensors allocated with T.empty are returned: C\n"
+        "      C = T.empty((4,), 'float32')\n"
+        "          ^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  hint: end with `return C, D`"
     )
 
 
 def test_returning_something_else():
     assert failure("@T.prim_func\ndef main(A: T.Tensor((4,))):\n    return A\n").splitlines()[0] == (
-        "cell:2:1: type error: a kernel returns tensors from T.empty, not <buffer A(4,) float32 global>"
+        "cell:3:5: type error: a kernel returns tensors from T.empty, not <buffer A(4,) float32 global>"
     )
 
 
@@ -212,7 +212,7 @@ def test_host_code_neither_reads_nor_writes_tensors():
 
 
 def test_calling_an_uncompiled_kernel():
-    main = cell("@T.prim_func\ndef main(A: T.Tensor((4,))):\n    pass\n")["main"]
+    main = cell("@T.prim_func\ndef main(A: T.Tensor((4,))):\n    with T.Kernel(1): pass\n")["main"]
     with pytest.raises(TileTypeError, match="`main` is a kernel that has not been compiled"):
         main(1)
 

@@ -117,7 +117,8 @@ def test_no_source_at_all():
         exec(compile(text, "<nowhere>", "exec"), {"T": T})
     assert str(caught.value) == (
         "syntax error: the source of `main` cannot be read (<nowhere>)\n"
-        "  hint: write the kernel in a file or a notebook cell; for exec, register the text in linecache.cache first"
+        "  hint: Python keeps no source for exec, `python -c` and standard input: write the kernel in a file or a notebook cell, "
+        "or register its text in linecache.cache first"
     )
 
 

@@ -130,7 +130,7 @@ ERRORS = {
         "A is (M, K), B is (K, N), C is (M, N); transpose_A makes A (K, M), transpose_B makes B (N, K)",
     ),
     "T.gemm(A, R, F)": (
-        "value error: T.gemm: A is A, in global memory",
+        "value error: T.gemm: A is the tensor A, in global memory",
         "copy a tile of it first: T.copy(A[...], A_shared)",
     ),
     "T.gemm(S, V, F)": (

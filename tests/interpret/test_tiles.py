@@ -1,4 +1,4 @@
-"""Whole-tile operations of the interpreter against NumPy."""
+"""Copies, fills, matrix products and whole kernels of tile operations in the interpreter, against NumPy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileworkbench.base.dtypes import BOOL, DType
+from tileworkbench.interpret import run
 from tileworkbench.ir.expr import Const, Var
-from tileworkbench.ir.stmt import Fill, For, Gemm, Kernel, PipelinedFor, Reduce, Scan
+from tileworkbench.ir.stmt import Atomic, Fill, For, Gemm, Kernel, PipelinedFor, Reduce, Scan
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -181,137 +182,6 @@ def test_gemm_clear_may_depend_on_the_loop():
     np.testing.assert_array_equal(outputs(k, x, y, zeros(4, 4)), x @ y)
 
 
-# ---------------------------------------------------------------------------------------------- reduce and scan
-NUMPY = {
-    "sum": np.sum, "abssum": lambda x, axis: np.abs(x).sum(axis), "max": np.max, "min": np.min, "absmax": lambda x, axis: np.abs(x).max(axis),
-    "bitand": np.bitwise_and.reduce, "bitor": np.bitwise_or.reduce, "bitxor": np.bitwise_xor.reduce,
-    "any": lambda x, axis: (x != 0).any(axis), "all": lambda x, axis: (x != 0).all(axis),
-}  # fmt: skip
-
-
-def one_reduce(name: str, shape: tuple[int, ...], dim: int, source: str, target: str, keep: bool = False, **more) -> Kernel:
-    rest = tuple(1 if keep and d == dim else e for d, e in enumerate(shape) if keep or d != dim)
-    a, out = buf("a", *shape, dtype=source), buf("out", *rest, dtype=target)
-    ta, to = shared("ta", *shape, dtype=source), shared("to", *rest, dtype=target)
-    return one_block([a, out], copy(a, ta), copy(out, to), Reduce(name, whole(ta), whole(to), dim, **more), copy(to, out), allocs=(ta, to))
-
-
-@pytest.mark.parametrize("name", NUMPY)
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("keep", [False, True])
-def test_reduce_integers(name, dim, keep):
-    shape = (3, 4, 5)
-    x = rng(dim).integers(-9, 9, shape).astype(np.int32)
-    want = NUMPY[name](x, axis=dim).astype(np.int32)
-    got = outputs(
-        one_reduce(name, shape, dim, "int32", "int32", keep), x, np.full(np.expand_dims(want, dim).shape if keep else want.shape, 50, np.int32)
-    )
-    np.testing.assert_array_equal(got.reshape(want.shape), want)
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "want"),
-    [
-        ("sum", 100, 110),
-        ("abssum", 100, 110),
-        ("max", 3, 4),
-        ("max", 9, 9),
-        ("min", 0, 0),
-        ("min", 5, 1),
-        ("absmax", 9, 9),
-        ("bitor", 8, 15),
-        ("bitand", 5, 0),
-        ("bitxor", 1, 5),
-        ("any", 0, 1),
-        ("all", 0, 0),
-        ("all", 7, 1),
-    ],
-)
-def test_reduce_without_clear_takes_the_old_value_once(name, old, want):
-    k = one_reduce(name, (1, 4), 1, "int32", "int32", clear=False)
-    np.testing.assert_array_equal(outputs(k, np.array([[1, 2, 3, 4]], np.int32), np.array([old], np.int32)), [want])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
-def test_max_and_min_ignore_nan(dtype):
-    x = np.array([[1, np.nan, 3], [np.nan, np.nan, np.nan], [np.nan, -5, -np.inf]]).astype(DType(dtype).to_numpy())
-    for name, want in (("max", [3, np.nan, -5]), ("min", [1, np.nan, -np.inf]), ("absmax", [3, np.nan, np.inf])):
-        got = outputs(one_reduce(name, (3, 3), 1, dtype, dtype), x, zeros(3, dtype=dtype)).astype(np.float64)
-        np.testing.assert_array_equal(got, want)
-        kept = outputs(one_reduce(name, (3, 3), 1, dtype, dtype, nan_propagate=True), x, zeros(3, dtype=dtype)).astype(np.float64)
-        assert np.isnan(kept).all()
-    old = outputs(one_reduce("max", (3, 3), 1, dtype, dtype, clear=False), x, np.array([0, 2, np.nan]).astype(DType(dtype).to_numpy()))
-    np.testing.assert_array_equal(old.astype(np.float64), [3, 2, -5])
-
-
-def test_sums_of_narrow_floats_run_in_float32():
-    x = np.full((1, 4096), 1.0, np.float16)
-    assert outputs(one_reduce("sum", (1, 4096), 1, "float16", "float16"), x, zeros(1, dtype="float16"))[0] == 4096  # in float16 it would stop at 2048
-    assert (
-        outputs(one_reduce("sum", (1, 600), 1, "bfloat16", "bfloat16"), np.ones((1, 600), DType("bfloat16").to_numpy()), zeros(1, dtype="bfloat16"))[
-            0
-        ]
-        == 600
-    )
-    assert outputs(one_reduce("sum", (1, 4096), 1, "float16", "float32"), x, zeros(1))[0] == 4096
-
-
-def test_integer_sums_run_in_the_target_dtype():
-    x = np.full((1, 300), 127, np.int8)
-    assert outputs(one_reduce("sum", (1, 300), 1, "int8", "int32"), x, zeros(1, dtype="int32"))[0] == 300 * 127
-    assert outputs(one_reduce("sum", (1, 300), 1, "int8", "int8"), x, zeros(1, dtype="int8"))[0] == np.int64(300 * 127).astype(np.int8)
-
-
-def test_bool_any_and_all():
-    x = np.array([[True, False], [False, False], [True, True]])
-    np.testing.assert_array_equal(outputs(one_reduce("any", (3, 2), 1, "bool", "bool"), x, zeros(3, dtype="bool")), [True, False, True])
-    np.testing.assert_array_equal(outputs(one_reduce("all", (3, 2), 1, "bool", "bool"), x, zeros(3, dtype="bool")), [False, False, True])
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype", "want"),
-    [
-        ("sum", "float32", 0),
-        ("max", "float32", -np.inf),
-        ("min", "float32", np.inf),
-        ("max", "int8", -128),
-        ("min", "int8", 127),
-        ("absmax", "float32", 0),
-        ("bitand", "int32", -1),
-        ("bitor", "int32", 0),
-        ("all", "int32", 1),
-        ("any", "int32", 0),
-        ("max", "float8_e4m3fn", -448),
-    ],
-)
-def test_a_reduction_of_nothing_gives_the_identity(name, dtype, want):
-    n = Var("n")
-    a, out = buf("a", 2, n, dtype=dtype), buf("out", 2, dtype=dtype)
-    k = kernel([a, out], launch(1, (Reduce(name, whole(a), whole(out), 1),)), dims=(n,))
-    np.testing.assert_array_equal(outputs(k, zeros(2, 0, dtype=dtype), np.ones(2, DType(dtype).to_numpy())).astype(np.float64), [want, want])
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(["sum", "max", "min"]), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
-def test_scan(name, shape, data):
-    dim, reverse, in_place = data.draw(st.integers(0, len(shape) - 1)), data.draw(st.booleans()), data.draw(st.booleans())
-    a, out = buf("a", *shape, dtype="int32"), buf("out", *shape, dtype="int32")
-    t, u = shared("t", *shape, dtype="int32"), shared("u", *shape, dtype="int32")
-    into = t if in_place else u
-    k = one_block([a, out], copy(a, t), Scan(name, whole(t), whole(into), dim, reverse), copy(into, out), allocs=(t, u))
-    x = rng(len(shape)).integers(-9, 9, shape).astype(np.int32)
-    fold = {"sum": np.add, "max": np.maximum, "min": np.minimum}[name]
-    want = np.flip(fold.accumulate(np.flip(x, dim), axis=dim), dim) if reverse else fold.accumulate(x, axis=dim)
-    np.testing.assert_array_equal(outputs(k, x, zeros(*shape, dtype="int32")), want)
-
-
-def test_narrow_scans_run_in_float32():
-    t = shared("t", 4096, dtype="float16")
-    out = buf("out", 4096, dtype="float16")
-    k = one_block([out], copy(out, t), Scan("sum", whole(t), whole(t)), copy(t, out), allocs=(t,))
-    np.testing.assert_array_equal(outputs(k, np.ones(4096, np.float16)), np.arange(1, 4097).astype(np.float16))
-
-
 # ---------------------------------------------------------------------------------------------- together
 def gemm_kernel(n: int = 256, tile: int = 64, stages: int = 2) -> Kernel:
     """C = A @ B over square tiles."""
@@ -347,14 +217,54 @@ def test_loops_over_tiles_carry_state():
     np.testing.assert_array_equal(outputs(k, x, zeros(4)), x.max(1))
 
 
-def test_an_old_value_joins_a_narrow_sum_before_it_is_rounded():
-    x = np.ones((1, 2049), np.float16)
-    got = outputs(one_reduce("sum", (1, 2049), 1, "float16", "float16", clear=False), x, np.ones(1, np.float16))
-    assert got[0] == 2050  # 2049 alone rounds to 2048, and 2049 is no float16
+@pytest.mark.parametrize("size", [0, 3, -2])
+def test_operations_on_regions_of_run_time_extent(size):
+    """An extent of zero or less is nothing: a product of nothing is zero, a reduction of nothing the identity, the rest touches nothing."""
+    m = Var("m")
+    a, b, c, s = buf("a", 2, 3), buf("b", 3, 2), buf("c", 2, 2), buf("s", 2)
+    rows, columns = box(a, (0, 2), (0, m)), box(b, (0, m), (0, 2))
+    body = (
+        Gemm(rows, columns, whole(c), clear=Const(True, BOOL)),
+        Reduce("sum", rows, whole(s), 1),
+        Scan("sum", rows, rows, 1),
+        Fill(box(b, (0, m), (0, 1)), num(7)),
+        copy(box(b, (0, m), (0, 1)), box(b, (0, m), (1, 1))),
+        Atomic("add", box(b, (0, m), (0, 2)), box(b, (0, m), (0, 2))),
+    )
+    k = kernel([a, b, c, s, m], launch(1, body))
+    x, y = rng(1).integers(-4, 4, (2, 3)).astype(np.float32), rng(2).integers(-4, 4, (3, 2)).astype(np.float32)
+    arrays = [x.copy(), y.copy(), np.ones((2, 2), np.float32), np.ones(2, np.float32)]
+    run(k, arrays, scalars={"m": size})
+    full = size == 3
+    np.testing.assert_array_equal(arrays[2], x @ y if full else 0)
+    np.testing.assert_array_equal(arrays[3], x.sum(1) if full else 0)
+    np.testing.assert_array_equal(arrays[0], x.cumsum(1) if full else x)
+    np.testing.assert_array_equal(arrays[1], np.full((3, 2), 14) if full else y)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int4"])
-def test_max_and_min_of_small_types(dtype):
-    x = np.array([[0, 1, 1], [0, 0, 0], [1, 1, 1]], np.int8).astype(DType(dtype).to_numpy())
-    np.testing.assert_array_equal(outputs(one_reduce("max", (3, 3), 1, dtype, dtype), x, zeros(3, dtype=dtype)), x.max(1))
-    np.testing.assert_array_equal(outputs(one_reduce("min", (3, 3), 1, dtype, dtype), x, zeros(3, dtype=dtype)), x.min(1))
+def test_results_may_lie_in_their_own_operands():
+    """Everything is read before anything is written."""
+    t, out = shared("t", 4, 4), buf("out", 4, 4)
+    x = rng(3).integers(-3, 3, (4, 4)).astype(np.float32)
+    square = one_block([out], copy(out, t), Gemm(whole(t), whole(t), whole(t), clear=Const(True, BOOL)), copy(t, out), allocs=(t,))
+    np.testing.assert_array_equal(outputs(square, x.copy()), x @ x)
+    summed = one_block([out], copy(out, t), Reduce("sum", whole(t), box(t, (0, 4), 1), 1), copy(t, out), allocs=(t,))
+    want = x.copy()
+    want[:, 1] = x.sum(1)
+    np.testing.assert_array_equal(outputs(summed, x.copy()), want)
+    shifted = one_block([out], copy(out, t), Scan("sum", box(t, (0, 3), (0, 4)), box(t, (1, 3), (0, 4)), 0), copy(t, out), allocs=(t,))
+    want = x.copy()
+    want[1:] = x[:3].cumsum(0)
+    np.testing.assert_array_equal(outputs(shifted, x.copy()), want)
+    back = one_block([out], copy(out, t), copy(box(t, (0, 4), (1, 3)), box(t, (0, 4), (0, 3))), copy(t, out), allocs=(t,))
+    want = x.copy()
+    want[:, :3] = x[:, 1:]
+    np.testing.assert_array_equal(outputs(back, x.copy()), want)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(3, 0), (0, 0), (-3, -1), (-1, 1)])
+def test_pipelined_loops_with_odd_ranges(start, stop):
+    out, t = buf("out", 8), shared("t", 1)
+    step = (copy(box(out, (op("add", K, 3), 1)), t), Fill(box(out, (op("add", K, 3), 1)), num(5)))
+    got = outputs(one_block([out], PipelinedFor(K, Const(start), Const(stop), step, 3), allocs=(t,)), zeros(8))
+    assert list(np.flatnonzero(got)) == [k + 3 for k in range(start, stop)]

@@ -79,8 +79,8 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
         (lambda: gemm.default_schedule(5, 0, 300), "16x16x160"),
         (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
         (lambda: softmax.default_schedule(8, 100_000), "1 row"),
-        (lambda: attention.default_schedule(1024, 64), "64x128"),
-        (lambda: attention.default_schedule(7, 128), "16x16"),
+        (lambda: attention.default_schedule(1024), "128x128"),
+        (lambda: attention.default_schedule(7), "16x16"),
     ],
 )
 def test_default_schedules_fit_the_shape(make: Callable[[], object], text: str) -> None:

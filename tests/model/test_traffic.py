@@ -69,7 +69,7 @@ KERNELS = {
     "square": gemm(48, 48, 48, 16, 16, 16),
     "wide": gemm(32, 64, 32, 16, 32, 16),
     "deep": gemm(32, 32, 96, 32, 16, 32),
-    "ragged": gemm(70, 48, 80, 32, 32, 32),
+    "ragged": gemm(40, 48, 48, 32, 32, 32),
     "causal": causal(48, 16, 16),
     "ragged causal": causal(41, 16, 16),
     "rows": rows(13, 48, 4),

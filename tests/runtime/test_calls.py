@@ -32,6 +32,20 @@ def test_every_dtype_in_numpy(dtype: str, target: str) -> None:
         assert b.tobytes() == a.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_dims_at_all(dtype: str) -> None:
+    @T.prim_func
+    def double(A: T.Tensor((), dtype), B: T.Tensor((), dtype)):
+        with T.Kernel(1, threads=1):
+            B[()] = A[()] + A[()]
+
+    kernel = tileworkbench.compile(double, out_idx=-1)
+    for _ in range(4):
+        got = kernel(np.asarray(1.5, DTYPES[dtype]))
+        assert got.shape == ()
+        assert got == 3
+
+
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d not in ("uint16", "uint32", "uint64")])
 def test_every_dtype_in_torch(dtype: str) -> None:
     torch = pytest.importorskip("torch")
@@ -88,6 +102,22 @@ def test_short_way_still_checks() -> None:
             kernel(*args[:2])
     kernel(x, 7.0, y)
     assert (y == 7).all()
+
+
+def test_short_way_checks_alignment_and_writability() -> None:
+    kernel = tileworkbench.compile(scale_program(T.dynamic("n")))
+    odd = np.zeros(8 * 4 + 1, np.uint8)[1:].view(np.float32)
+    empty, locked = np.zeros(0, np.float32), np.zeros(8, np.float32)
+    locked.flags.writeable = False
+    for x in (np.ones(8, np.float32), empty):  # the second prepares the way that reads the array interface
+        for _ in range(4):
+            kernel(x, 2.0, x.copy())
+        with pytest.raises(ValueError, match="argument A: its elements are not aligned"):
+            kernel(odd, 2.0, np.zeros(8, np.float32))
+        for _ in range(4):
+            kernel(x, 2.0, x.copy())
+        with pytest.raises(ValueError, match="argument B: the kernel writes it, but it is read-only"):
+            kernel(np.ones(8, np.float32), 2.0, locked)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -176,6 +206,55 @@ def test_dlpack_only_object() -> None:
     x, y = np.ones(32, np.float32), np.zeros(32, np.float32)
     kernel(Foreign(x), 3.0, Foreign(y))
     assert (y == 3).all()
+
+
+def test_output_in_a_library_that_speaks_the_array_api() -> None:
+    class Handed:
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+    class Space:
+        from_dlpack = staticmethod(Handed)
+
+    class Foreign:
+        """An array of some library, with its array namespace."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+        def __array_namespace__(self) -> type:
+            return Space
+
+    kernel = tileworkbench.compile(copy_program((1, 4), "float32"), out_idx=-1)
+    for _ in range(3):
+        got = kernel(Foreign(np.arange(4, dtype=np.float32).reshape(1, 4)))
+        assert isinstance(got, Handed)
+        assert got.array.tolist() == [[0, 1, 2, 3]]
+
+
+def test_gpu_memory_is_refused() -> None:
+    class OnGpu:
+        __cuda_array_interface__ = {"shape": (32,), "typestr": "<f4", "data": (1, False), "version": 3}
+
+    class OnOtherDevice:
+        def __dlpack__(self, **_: Any) -> Any:
+            raise AssertionError
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+    kernel = tileworkbench.compile(scale_program(32))
+    y = np.zeros(32, np.float32)
+    with pytest.raises(ValueError, match="array in GPU memory\n  hint: move it to the host"):
+        kernel(OnGpu(), 1.0, y)
+    with pytest.raises(ValueError, match="array on DLPack device 2\n  hint: move it to the host; this target runs on the CPU"):
+        kernel(OnOtherDevice(), 1.0, y)
 
 
 def test_scalar_default_and_keywords() -> None:

@@ -138,9 +138,9 @@ def test_eager_faults() -> None:
         add(X.reshape(10, 10), X)
     with pytest.raises(ArgumentError, match=r"argument B: dim 0 is 99, but N is 100 from A.shape\[0\]"):
         add(X, X[:99])
-    with pytest.raises(TypeError, match=r"add\(\) takes from 2 to 3 positional arguments but 4 were given"):
+    with pytest.raises(ArgumentError, match="add: too many positional arguments"):
         add(X, X, 32, 4)
-    with pytest.raises(TypeError, match=r"add\(\) missing 1 required positional argument: 'B'"):
+    with pytest.raises(ArgumentError, match="add: missing a required argument: 'B'"):
         add(X)
     np.testing.assert_array_equal(add(X, X), X * 2)
 
@@ -206,12 +206,12 @@ def test_factory_that_returns_something_else() -> None:
     def nothing(n):
         return n
 
-    with pytest.raises(TileTypeError, match="`nothing` returned int, which is no kernel"):
+    with pytest.raises(TileTypeError, match="`nothing` returned int 3, which is no kernel"):
         nothing(3)
 
 
-def test_missing_argument_of_a_factory_is_pythons_error() -> None:
-    with pytest.raises(TypeError, match="missing a required argument: 'K'"):
+def test_missing_argument_of_a_factory() -> None:
+    with pytest.raises(ArgumentError, match="missing a required argument: 'K'"):
         tileworkbench.jit(matmul.function, out_idx=-1)(8, 6)
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runtime.programs import scale_program
+from runtime.programs import matmul_program, scale_program
+from tileworkbench.tools import Analyzer, plot_layout
 
 import tileworkbench
 from tileworkbench.base.errors import UnsupportedError
-from tileworkbench.base.machine import Machine
+from tileworkbench.base.machine import REFERENCE_CPU, Machine
+from tileworkbench.language.fp8 import determine_fp8_type
 from tileworkbench.runtime import measure as measuring
-from tileworkbench.runtime import targets
+from tileworkbench.runtime import targets, testing
 from tileworkbench.runtime.fork import LIMIT, ThreadLimit
 from tileworkbench.runtime.knees import find_plateaus
 from tileworkbench.runtime.target_interpret import InterpretTarget
@@ -36,7 +39,7 @@ def python(code: str, **env: str) -> str:
 FORK = """
 import os, signal
 import numpy as np
-from runtime.programs import scale_program
+from runtime.programs import matmul_program, scale_program
 import tileworkbench
 signal.alarm(100)
 kernel = tileworkbench.compile(scale_program(4096), num_threads=2, target="c")
@@ -79,6 +82,19 @@ def test_set_num_threads() -> None:
             tileworkbench.set_num_threads(0)
     finally:
         LIMIT.default = before
+
+
+def test_python_threads_may_call_one_kernel_at_once() -> None:
+    kernel = tileworkbench.compile(matmul_program(40, 24, 32), out_idx=-1, num_threads=2)
+    rng = np.random.default_rng(0)
+    pairs = [(rng.standard_normal((40, 32)).astype(np.float32), rng.standard_normal((32, 24)).astype(np.float32)) for _ in range(8)]
+
+    def work(pair: Any) -> float:
+        a, b = pair
+        return max(float(np.abs(kernel(a, b) - a.astype(np.float64) @ b).max()) for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(work, pairs)) < 32 * 8 * 2.0**-23
 
 
 # ------------------------------------------------------------------------------------------- targets
@@ -162,6 +178,38 @@ def test_importing_the_language_stays_light() -> None:
     assert python(f"import sys, tileworkbench.language; print([m for m in {unwanted!r} if m in sys.modules])") == "[]"
 
 
+def test_analyzer_counts() -> None:
+    result = Analyzer.analysis(matmul_program(64, 48, 32), REFERENCE_CPU)
+    assert result.total_flops == 2 * 64 * 48 * 32
+    assert result.total_global_bytes == 4 * (64 * 32 + 32 * 48 + 64 * 48)
+    with pytest.raises(UnsupportedError, match="fragments have no layout on the CPU targets"):
+        plot_layout(None)
+
+
+def test_8_bit_formats() -> None:
+    assert (determine_fp8_type(), determine_fp8_type("e5m2")) == ("float8_e4m3fn", "float8_e5m2")
+    with pytest.raises(ValueError, match="there is no 8-bit float format 'e3m4'"):
+        determine_fp8_type("e3m4")
+
+
+def test_helpers_of_tests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [testing.next_power_of_2(n) for n in (0, 1, 2, 3, 64, 65)] == [1, 1, 2, 4, 64, 128]
+    assert (testing.cdiv(7, 2), testing.cdiv(8, 2), testing.cdiv(0, 2)) == (4, 4, 0)
+    testing.set_random_seed(3)
+    first = np.random.rand()
+    testing.set_random_seed(3)
+    assert np.random.rand() == first
+    testing.process_func(lambda n: n + 1, "one more", n=2)
+    assert capsys.readouterr().out == "one more: 3\n"
+    assert testing.torch_assert_close(np.ones(3), np.ones(3))
+    for mark in (testing.requires_cuda, testing.requires_cuda_compute_version(9, 0), testing.requires_package("no_such_package")):
+
+        @mark
+        def test() -> None: ...
+
+        assert test.pytestmark[0].name in ("skip", "skipif")
+
+
 # ------------------------------------------------------------------------------------------- measurement
 def test_plateaus_of_a_noisy_curve() -> None:
     rng = np.random.default_rng(0)
@@ -180,7 +228,7 @@ def test_a_flat_curve_is_one_level() -> None:
 
 
 @pytest.mark.slow
-def test_this_machine(fresh_cache: Path) -> None:
+def test_this_machine(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine.measure()
     assert machine.levels[0].name == "registers"
     assert machine.levels[1].name == "L1"
@@ -189,8 +237,25 @@ def test_this_machine(fresh_cache: Path) -> None:
     assert rates == sorted(rates, reverse=True)
     assert {"float32", "float64"} <= {p.dtype for p in machine.peaks}
     assert all(p.core.value > 0 and p.core.measured for p in machine.peaks)
+    monkeypatch.setattr(measuring, "is_busy", lambda cores: True)
     assert measuring.measure() == machine, "read back from the cache"
     assert len(list(fresh_cache.glob("machine-*.json"))) == 1
+
+
+def test_a_busy_machine_is_measured_again(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def pretend(*_: Any) -> Machine:
+        made.append("x")
+        return REFERENCE_CPU
+
+    monkeypatch.setattr(measuring, "_with_compiler", pretend)
+    monkeypatch.setattr(measuring, "_with_numpy", pretend)
+    for load, times in ((99.0, 1), (99.0, 1), (0.0, 2), (0.0, 2), (99.0, 2)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
+        machine = measuring.measure(cores=2)
+        assert len(made) == times
+        assert any(note.startswith("other programs were running") for note in machine.notes) == (times == 1)
 
 
 @pytest.mark.slow

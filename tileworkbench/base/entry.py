@@ -40,7 +40,7 @@ def shorten(error: BaseException) -> None:
         if is_users(trace.tb_frame):
             authors.append(trace)
         trace, last = trace.tb_next, trace
-    is_told = isinstance(error, (TileError, KeyboardInterrupt))
+    is_told = isinstance(error, (TileError, KeyboardInterrupt, MemoryError))
     if isinstance(error, InternalError) or not (is_told or (authors and last is authors[-1])):
         return
     short: TracebackType | None = None

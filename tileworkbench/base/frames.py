@@ -3,6 +3,7 @@
 `render(error)` is what a notebook prints for a `TileError`: the author's own calls, each with its line and carets, then the finished
 text of the error. Frames of this package and of IPython's machinery are left out.
 """
+
 from __future__ import annotations
 
 import linecache
@@ -16,7 +17,7 @@ from .span import Span
 
 OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 MADE = "<call of "  # the file name of code that `runtime` generates for quick calls
-MACHINERY = ("IPython", "ipykernel", "traitlets", "contextlib", "runpy", "importlib", "concurrent", "threading", "asyncio")
+MACHINERY = ("IPython", "ipykernel", "traitlets", "contextlib", "runpy", "importlib", "concurrent", "threading", "asyncio", "subprocess", "selectors")
 
 
 def user_spans(trace: TracebackType | None) -> list[Span]:
@@ -32,7 +33,9 @@ def user_spans(trace: TracebackType | None) -> list[Span]:
 def is_users(frame: FrameType) -> bool:
     """Whether `frame` runs neither code of this package nor of IPython's machinery, nor a cell's call of a magic."""
     file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-    return not (file.startswith((OURS, MADE, "<frozen ")) or name.partition(".")[0] in MACHINERY or "run_cell_magic" in frame.f_code.co_names)
+    if file.startswith((OURS, MADE, "<frozen ")):
+        return False
+    return not (name.partition(".")[0] in MACHINERY or "run_cell_magic" in frame.f_code.co_names)
 
 
 def span_of(code: CodeType, last_instruction: int, line: int) -> Span:
@@ -45,7 +48,8 @@ def span_of(code: CodeType, last_instruction: int, line: int) -> Span:
         encoded = text.encode()
         start = len(encoded[:start].decode(errors="replace"))
         stop = len(encoded[:stop].decode(errors="replace")) if last == line else len(text)
-    return Span(code.co_filename, line, start, line, max(stop, start + 1), function=code.co_name, label=cell_label(code.co_filename), text=text or None)
+    label = cell_label(code.co_filename)
+    return Span(code.co_filename, line, start, line, max(stop, start + 1), function=code.co_name, label=label, text=text or None)
 
 
 def cell_label(file: str) -> str:

@@ -21,6 +21,8 @@ _INFIX = {
     "mul": ("*", 11), "div": ("/", 11), "truncdiv": ("/", 11), "truncmod": ("%", 11),
 }  # fmt: skip
 _TERNARY, _UNARY, _ATOM = 1, 12, 14
+# what float functions are on integers: a literal, or the number itself
+_OF_INTEGERS = {"isnan": "0", "isinf": "0", "isfinite": "1", **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), "")}
 _COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
 _MIXES = ("and", "or", "bitand", "bitor", "bitxor", "shl", "shr")  # operators whose operands are easier to read in parentheses
 
@@ -160,7 +162,7 @@ class CFamily:
             if not wide_a and not wide_b:
                 return f"({c_type(a.dtype)}){self.narrow(a, _UNARY)}", self.narrow(b, level(b, True))
             return self.narrow(a, level(a, False)), self.narrow(b, level(b, True))
-        if e.a.dtype == INDEX:
+        if e.a.dtype == INDEX and not (_is_unsigned_int(a) or _is_unsigned_int(b)):
             return self.narrow(a, level(a, False)), self.narrow(b, level(b, True))
         return self.expr(a, level(a, False)), self.expr(b, level(b, True))
 
@@ -191,6 +193,8 @@ class CFamily:
         return f"({text})" if tight > _UNARY else text
 
     def unary(self, e: Unary, op: str, x: Expr, tight: int) -> str:
+        if x.dtype.is_int and op in _OF_INTEGERS:
+            return _OF_INTEGERS[op] or self.expr(x, tight)
         word = {"neg": "-", "not": "!", "bitnot": "~"}.get(op)
         if word is None:
             name = f"twb_{op}_{suffix(x.dtype)}"
@@ -239,6 +243,11 @@ class CFamily:
         if to.is_float and to.bits >= 32:
             return self.call(f"twb_{suffix(to)}_bits", text)
         return f"({c_type(to)})({text})"
+
+
+def _is_unsigned_int(e: Expr) -> bool:
+    """Whether `e` is a uint32 made an index: without the cast C would compare a signed operand as unsigned."""
+    return isinstance(e, Cast) and e.x.dtype == "uint32"
 
 
 def is_wide(e: Expr) -> bool:

@@ -275,6 +275,9 @@ class _Emitter(CFamily):
         if buffer.scope == "var":
             self.out.line(f"{kind} {name} = {'0' if init is None else self.plain(init)};")
             return
+        if buffer.view_of is not None:
+            self.tile(buffer, 0)
+            return
         count = int(buffer.static_bytes() * 8 // buffer.type.bits)
         self.out.line(f"{storage(buffer.type)} {name}[{-(-count * buffer.type.bits // 8) if buffer.type.bits < 8 else count}];")
 

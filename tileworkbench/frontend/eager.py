@@ -13,13 +13,17 @@ argument each constant is read. `EagerTemplate.specialise({"N": 1024})` traces a
 """
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from ..base.dtypes import DType
 from ..base.errors import JITNoBuilderError, TileRuntimeError, TileSyntaxError, TileTypeError, TileValueError
@@ -33,8 +37,9 @@ from .compiled import kernel_function
 from .positions import here
 from .prim_func import PrimFunc, resolve
 from .source import Source, source_of
+from .syntax import walk
 from .trace import Traced, author_errors, declare, finish, run
-from .values import Value
+from .values import Value, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,24 @@ def lazy_result(function: FunctionType, *args: Any, **kwargs: Any) -> PrimFunc |
         return None
     if isinstance(made, PrimFunc):
         return made
+    place = None
+    with suppress(TileSyntaxError):  # a function without source has no place to point at
+        place = source_of(function).end()
     raise TileTypeError(
-        f"`{function.__name__}` returned {type(made).__name__}, which is no kernel",
-        hint="return a @T.prim_func, or open T.Kernel in the function itself",
-    )
+        f"`{function.__name__}` returned {shown(made)}, which is no kernel", span=place,
+        hint="end with `return` and the name of the @T.prim_func, or open T.Kernel in the function itself",
+    )  # fmt: skip
 
 
 def signature_of(function: FunctionType) -> Signature:
     """Which parameters arrive at run time: those annotated with a tensor or a `T.` dtype, in the signature or in the body."""
     source = source_of(function)
     found = inspect.signature(function).parameters
+    if hasattr(function, "__wrapped__"):
+        raise TileSyntaxError(
+            f"`{function.__name__}` is the wrapper that another decorator made, not the kernel", span=source.span(source.tree),
+            hint="put the decorator of the kernel next to its `def`, below the others",
+        )  # fmt: skip
     starred = [n for n, p in found.items() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if starred:
         raise TileSyntaxError(f"the kernel `{function.__name__}` has * parameters", span=source.span(source.tree), hint="name each parameter")
@@ -95,7 +108,7 @@ def template(function: FunctionType, constants: Mapping[str, Any]) -> EagerTempl
     source = source_of(function)
     fixed = {n: constants.get(n, signature.defaults.get(n)) for n in signature.constants}
     for name, value in fixed.items():
-        if hasattr(value, "shape") and hasattr(value, "dtype"):
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
             raise TileTypeError(
                 f"the tensor parameter `{name}` of `{function.__name__}` is not annotated", span=source.parameter(name),
                 hint=f"add `{name}: T.Tensor((M, N), T.float16)` to the body, or annotate it in the signature",
@@ -124,6 +137,14 @@ class EagerTemplate:
     def name(self) -> str:
         return self.function.__name__
 
+    def const_span(self, name: str) -> Span | None:
+        """The T.const call that declares `name`."""
+        source = source_of(self.function)
+        for node in walk(source.tree):
+            if isinstance(node, ast.Call) and "const" in ast.unparse(node.func) and name in re.findall(r"\w+", ast.unparse(node.args[0])):
+                return source.span(node)
+        return None
+
     def specialise(self, values: Mapping[str, int]) -> Traced:
         """The kernel for these values of the `T.const` names. Raises: TileError with the author's position."""
         source = source_of(self.function)
@@ -133,7 +154,7 @@ class EagerTemplate:
             returned = run(builder, kernel_function(self.function), {**builder.arguments(), **self.constants})
             builder.require_all()
             builder.params = [self._with_const_dims(p) if isinstance(p, TensorParam) else p for p in builder.params]
-            return finish(builder, returned, self.signature.names, source.span(source.tree))
+            return finish(builder, returned, self.signature.names, source.end())
 
     def _with_const_dims(self, param: TensorParam) -> TensorParam:
         annotation = self.annotations.get(param.buffer.name)
@@ -240,6 +261,6 @@ def require_sources(made: EagerTemplate, given: Mapping[str, int]) -> None:
     for name, places in made.sources.items():
         if not places and name not in given:
             raise TileValueError(
-                f"T.const {name!r} of `{made.name}` is not directly a dim or stride of a tensor argument",
+                f"T.const {name!r} of `{made.name}` is not directly a dim or stride of a tensor argument", span=made.const_span(name),
                 hint=f"use it alone as a dim of some annotation, or pass {name}=... when compiling",
             )

@@ -25,7 +25,8 @@ def index_expr(value: Any, what: str = "a loop bound") -> Expr:
     found = as_expr(value)
     if found.dtype.is_float:
         got = value if isinstance(value, float) else f"{found.dtype}"
-        raise TileTypeError(f"{what} must be an integer, got {got}", hint='divide with // or T.ceildiv rather than /, or convert with T.cast(x, "int32")')
+        hint = 'divide with // or T.ceildiv rather than /, or convert with T.cast(x, "int32")'
+        raise TileTypeError(f"{what} must be an integer, got {got}", hint=hint)
     return arith.as_index(found)
 
 
@@ -46,6 +47,7 @@ class KernelLoop:
     def trace(self, builder: Builder, span: Span | None) -> Iterator[Any]:
         """Open the body, give the variables once, and emit the loop."""
         variables = self.variables(builder)
+        self.check_names(len(variables), span)
         scope = builder.open(self.kind, span)
         try:
             yield Value(variables[0]) if len(variables) == 1 else tuple(Value(v) for v in variables)
@@ -56,6 +58,13 @@ class KernelLoop:
 
     def check(self, builder: Builder) -> None:
         """Raise if this loop may not stand here."""
+
+    def check_names(self, count: int, span: Span | None) -> None:
+        """Raise if the `for` statement unpacks another number of variables than the loop has."""
+        if len(self.names) > 1 and len(self.names) != count:
+            what = "extent" if count == 1 else "extents"
+            names, hint = ", ".join(self.names), "give one name per extent"
+            raise TileValueError(f"{self.word} has {count} {what}, but {len(self.names)} loop variables: {names}", span=span, hint=hint)
 
     def variables(self, builder: Builder) -> tuple[Var, ...]:
         raise NotImplementedError
@@ -186,6 +195,7 @@ class PersistentLoop(KernelLoop):
         self.wave, self.index, self.group = Value(index_expr(wave_size)), Value(index_expr(index)), group_size
 
     def trace(self, builder: Builder, span: Span | None) -> Iterator[Any]:
+        self.check_names(len(self.domain), span)
         names = self.names if len(self.names) == len(self.domain) else ("m", "n", "k", "l")[: len(self.domain)]
         total = self.domain[0]
         for extent in self.domain[1:]:

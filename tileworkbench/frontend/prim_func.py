@@ -75,7 +75,7 @@ def build(function: Any, attrs: Mapping[str, Any], scope: Mapping[str, Any]) -> 
         builder.attrs += [(k, str(v)) for k, v in attrs.items() if k != "name" and isinstance(v, str | int | bool)]
         order, arguments = _declare_all(builder, function, source, scope)
         returned = run(builder, rewritten, arguments)
-        return PrimFunc(function, finish(builder, returned, order, source.span(source.tree)), scope)
+        return PrimFunc(function, finish(builder, returned, order, source.end()), scope)
 
 
 def _declare_all(builder: Builder, function: FunctionType, source: Source, scope: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -314,7 +314,8 @@ def literal_of(x: Any) -> Const:
 
 def _has(value: Any) -> str:
     """A hint that lists the attributes an author may use."""
-    return "it has " + ", ".join(f".{n}" for n in dir(type(value)) if not n.startswith("_") and n not in ("expr", "describe", "assign", "is_constant"))
+    inner = ("expr", "describe", "assign", "is_constant")
+    return "it has " + ", ".join(f".{n}" for n in dir(type(value)) if not n.startswith("_") and n not in inner)
 
 
 def store(buffer: Buffer, indices: tuple[Expr, ...], value: Any) -> None:

@@ -53,6 +53,11 @@ class Source:
         start, stop = _chars(text, col), _chars(last, end) if end is not None else len(last)
         return Span(self.file, line, start, end_line, stop, self.tree.name, label_of(self.file), text or None)
 
+    def end(self) -> Span:
+        """The `return` at the end of the function, else its head."""
+        last = self.tree.body[-1]
+        return self.span(last if isinstance(last, ast.Return) else self.tree)
+
     def parameter(self, name: str) -> Span:
         """Where the parameter `name` stands in the signature."""
         args = self.tree.args
@@ -173,8 +178,10 @@ def _same_code(text: str, code: CodeType) -> bool:
 
 
 def _at(code: CodeType) -> Span:
-    text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip("\n")
     file, line = code.co_filename, code.co_firstlineno
+    while linecache.getline(file, line).lstrip().startswith("@"):  # the first line of a function is that of its first decorator
+        line += 1
+    text = linecache.getline(file, line).rstrip("\n")
     return Span(file, line, _indent(text), line, len(text), label=label_of(file), text=text or None)
 
 

@@ -43,7 +43,7 @@ class LaunchContext:
         self.scope = builder.open_launch(LaunchState(self.grid, blocks, self.threads, threads, self.span))
         if len(self.names) > 1 and len(self.names) != len(blocks):
             raise TileValueError(
-                f"T.Kernel has {len(blocks)} grid extents, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent"
+                f"T.Kernel has {len(blocks)} grid extent{'s' * (len(blocks) > 1)}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent"
             )
         return Value(blocks[0]) if len(blocks) == 1 else tuple(Value(b) for b in blocks)
 
@@ -157,6 +157,8 @@ def _thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", a
 # ---------------------------------------------------------------------------------------------- dims and parameters
 @impl(words.dynamic)
 def _dynamic(name: str, dtype: Any = "int32") -> Any:
+    if not as_dtype(dtype).is_int:
+        raise TileTypeError(f"T.dynamic: a dim is an integer, not {as_dtype(dtype)}", hint='several names go into one string: T.dynamic("m, n")')
     return _one_or_all([Value(Var(n, hint=n)) for n in _split(name, "T.dynamic")])
 
 

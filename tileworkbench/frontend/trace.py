@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType, TracebackType
@@ -75,7 +76,8 @@ def _endless(span: Span | None, name: str) -> TileError:
         seen.append((place.file, place.line, place.col))
     last = chain[len(seen) - 1] if chain else None
     what = last.function if last is not None and last.function else name
-    return TileRuntimeError(f"`{what}` calls itself without an end", span=last, hint="recursion must stop on a value that Python knows; a kernel value never does")
+    hint = "recursion must stop on a value that Python knows; a branch on a kernel value is traced on both sides"
+    return TileRuntimeError(f"`{what}` calls itself without an end", span=last, hint=hint)
 
 
 def _authors(trace: TracebackType | None) -> TracebackType | None:
@@ -117,6 +119,9 @@ def declare(builder: Builder, name: str, annotation: Any, span: Span | None, def
 def declare_tensor(builder: Builder, name: str, annotation: TensorType, span: Span | None, *, is_output: bool = False) -> BufferValue:
     """Declare a tensor parameter, or an output that the kernel allocates."""
     shape = dims(builder, annotation.shape)
+    size = math.prod(int(d.value) for d in shape if isinstance(d, Const)) * annotation.dtype.bits // 8
+    if size >= 1 << 63:
+        raise TileValueError(f"the tensor `{name}` would have {size >> 50} PiB", span=span, hint="check its shape")
     strides = dims(builder, annotation.strides) if annotation.strides is not None else None
     buffer = Buffer(builder.fresh(name), shape, annotation.dtype, strides=strides, span=span)
     builder.params.append(TensorParam(buffer, is_output, span=span))
@@ -149,11 +154,16 @@ def finish(builder: Builder, returned: Any, order: tuple[str, ...], span: Span |
     inputs.sort(key=lambda p: position.get(_name(p), len(position)))
     builder.params = [*inputs, *outputs]
     places = tuple(_output_place(builder, value, span) for value in _returned(returned))
-    forgotten = [_name(p) for i, p in enumerate(builder.params) if _is_output(p) and i not in places]
+    forgotten = [p.buffer for i, p in enumerate(builder.params) if isinstance(p, TensorParam) and p.is_output and i not in places]
     if forgotten:
-        names = ", ".join(forgotten)
-        raise TileValueError(f"not all tensors allocated with T.empty are returned: {names}", span=span, hint=f"end with `return {names}`")
+        names = ", ".join(b.name for b in forgotten)
+        every = ", ".join(_name(p) for p in outputs)
+        place = forgotten[0].span or span
+        raise TileValueError(f"not all tensors allocated with T.empty are returned: {names}", span=place, hint=f"end with `return {every}`")
     kernel = builder.finish()
+    if not kernel.launches:
+        hint = "put the body into `with T.Kernel(blocks, threads=128) as bx:`"
+        raise TileValueError(f"the kernel `{kernel.name}` has no T.Kernel, so nothing runs", span=span, hint=hint)
     check_visible(kernel)
     check_rules(kernel)
     return Traced(kernel, places, isinstance(returned, tuple | list))

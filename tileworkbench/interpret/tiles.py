@@ -126,10 +126,10 @@ def identity(op: str, dtype: DType) -> Any:
 
 
 def working_dtype(op: str, source: DType, target: DType) -> DType:
-    """The dtype in which a reduction or scan folds: sums in the target's, but at least float32; the rest in the source's."""
-    if op in ("sum", "abssum"):
-        return FLOAT32 if target.is_float and target.bits < 32 else target
-    return source
+    """The dtype in which a reduction or scan folds: the target's, but at least float32. Tests look at the source's elements."""
+    if op in ("any", "all"):
+        return source
+    return FLOAT32 if target.is_float and target.bits < 32 else target
 
 
 def reduction(op: str, x: Array, axis: int, dtype: DType, nan: bool) -> Array:
@@ -173,11 +173,8 @@ def _finish(op: str, work: DType, want: DType, nan: bool) -> Callable[..., Array
     def finish(total: Array, old: Array | None = None) -> Array:
         if op in ("any", "all"):
             return convert(total if old is None else join(total, old != 0), BOOL, want)
-        if op not in ("sum", "abssum"):
-            total = convert(total, work, want)
-            return total if old is None else join(total, old)
         if old is not None:
-            total = total + convert(old, want, work)
+            total = join(total, convert(old, want, work))
             total = total if rounding is None else rounding(total)
         return convert(total, work, want)
 

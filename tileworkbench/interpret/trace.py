@@ -157,6 +157,8 @@ class Recorder:
     def access(self, storage: Storage, elements: int, bit: int) -> None:
         """`elements` of a buffer were read (bit READ) or written (WRITTEN)."""
         root = storage.buffer.root
+        if root.scope in ("local", "var"):
+            return
         key = ("chip" if root.is_on_chip else "global", root.name, bit, id(self.span))
         self.spans[key[3]] = self.span
         self.bits[key] = self.bits.get(key, 0) + elements * storage.dtype.bits

@@ -122,10 +122,13 @@ class Buffer(Node):
         return tuple(sizes)
 
     def static_bytes(self) -> int:
-        """Bytes of the packed, row-major buffer; rounded up for 4-bit types."""
+        """Bytes from the first element to behind the last; rounded up for 4-bit types. Strides are constants."""
+        sizes = self.static_shape()
         count = 1
-        for d in self.static_shape():
+        for d in sizes:
             count *= d
+        if self.strides is not None and count:
+            count = 1 + sum((d - 1) * int(s.value) for d, s in zip(sizes, self.strides, strict=True) if isinstance(s, Const))
         return (count * self.type.bits + 7) // 8
 
 

@@ -56,7 +56,8 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"own {name(buffer)}: {buffer.type}" + ("" if init is None else f" = {show(init)}")
         case Loop(var, start, stop, _, step, simd, reductions, label):
             by = (f", step={step}" if step != 1 else "") + "".join(f", {op} into {name(b)}" for op, b in reductions)
-            return f"for {_bound(var)} in {'vector' if simd else 'serial'}({show(start)}, {show(stop)}{by}):" + (f"  # ends at {label}" if label else "")
+            end = f"  # ends at {label}" if label else ""
+            return f"for {_bound(var)} in {'vector' if simd else 'serial'}({show(start)}, {show(stop)}{by}):{end}"
         case CopyElements(dst, dst_offset, src, src_offset, count):
             return f"copy {show(count)} elements {name(dst)}@[{show(dst_offset)}] <- {name(src)}@[{show(src_offset)}]"
         case GemmCall(m, n, k, a, b, c, lda, ldb, ldc, trans_a, trans_b, clear):

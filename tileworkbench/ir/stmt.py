@@ -84,7 +84,8 @@ class Store(Stmt):
 class Copy(Stmt):
     """`dst = cast(src)`, element by element. The dims of extent other than 1 of the two regions agree in number, order and extent.
 
-    Elements of src outside its buffer give the safe value; elements of dst outside are skipped.
+    Elements of src outside its buffer give the safe value; elements of dst outside are skipped. All of src is read first, where dst overlaps it.
+    A symbolic extent of less than nothing is nothing.
     `is_async` records that the author asked for a copy that is not waited for; results are those of a synchronous one.
     """
 
@@ -106,7 +107,7 @@ class Gemm(Stmt):
     """`c = (0 if clear else c) + op(a) @ op(b)`, products and sums in c's dtype (each operand converted to it first).
 
     a is (M, K) or, with `trans_a`, (K, M); b is (K, N) or, with `trans_b`, (N, K); c is (M, N). Leading dims have extent 1.
-    `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
+    c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
     """
 
     a: Region
@@ -123,7 +124,9 @@ class Reduce(Stmt):
     """Reduce `src` over dim `dim` into `dst`, whose shape is src's without the dim, or with 1 there.
 
     op: sum abssum max min absmax bitand bitor bitxor any all. With `clear` dst starts at the identity, else its old value takes part once.
-    Sums run in dst's dtype, but at least float32 for narrower floats. max and min ignore NaN, unless `nan_propagate`; a row of only NaN gives NaN.
+    Elements are converted to dst's dtype, but at least float32 for narrower floats, then made absolute, then combined; the result is rounded once.
+    max and min ignore NaN, unless `nan_propagate`; a row of only NaN gives NaN. any and all test the elements themselves.
+    dst may lie in src: all of src is read first.
     """
 
     op: str
@@ -136,7 +139,10 @@ class Reduce(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Stmt):
-    """Inclusive scan of `src` along `dim` into `dst` (which may be src). op: sum, max, min. `reverse` scans from the end."""
+    """Inclusive scan of `src` along `dim` into `dst`. op: sum, max, min, in the dtypes of `Reduce`. `reverse` scans from the end.
+
+    dst may overlap src: all of src is read first.
+    """
 
     op: str
     src: Region

@@ -29,10 +29,9 @@ class Schedule:
         return f"{self.block_m}x{self.block_n}"
 
 
-def default_schedule(seq: int, dim: int) -> Schedule:
-    """Scores of 32 KiB (64 KiB for wide heads) that stay in L1 and L2."""
-    queries = 64 if dim <= 64 else 128
-    return Schedule(min(queries, -(-seq // 16) * 16), min(128, -(-seq // 16) * 16))
+def default_schedule(seq: int) -> Schedule:
+    """Scores of 64 KiB, which with the tiles of K and V stay in L2; 128 queries read each tile of K and V for enough work."""
+    return Schedule(min(128, -(-seq // 16) * 16), min(128, -(-seq // 16) * 16))
 
 
 def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: int, block_n: int, dtype: str) -> PrimFunc:
@@ -99,7 +98,7 @@ def attention(
     batch: int, heads: int, seq: int, dim: int, *, causal: bool = False, dtype: str = "float32", schedule: Schedule | None = None
 ) -> JITKernel:
     """A kernel O = attention(Q, K, V), all (batch, heads, seq, dim). Scores and sums are float32."""
-    s = schedule or default_schedule(seq, dim)
+    s = schedule or default_schedule(seq)
     kernel: JITKernel = _compiled(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype)
     return kernel
 

@@ -60,7 +60,9 @@ class StridedTensorWord:
 
     __name__ = "StridedTensor"
 
-    def __call__(self, shape: Any, strides: Any, dtype: Any = "float32") -> TensorType:
+    def __call__(self, shape: Any = None, strides: Any = None, dtype: Any = "float32") -> TensorType:
+        if shape is None or strides is None:
+            raise TileTypeError("T.StridedTensor needs a shape and strides", hint="write T.StridedTensor((M, N), (stride, 1), T.float16)")
         dims, steps = as_shape(shape), as_shape(strides)
         if len(dims) != len(steps):
             raise TileValueError(f"T.StridedTensor has {len(dims)} dims and {len(steps)} strides")
@@ -107,6 +109,8 @@ def _dim(dim: Any) -> Any:
     except TypeError:
         hint = "dims are integers; use // rather than /" if isinstance(dim, float) else "dims are integers, T.const or T.dynamic names"
         raise TileTypeError(f"{dim!r} cannot be a dim", hint=hint) from None
+    if number >= 1 << 63:
+        raise TileValueError(f"a dim cannot be as large as {number}", hint="dims are 64-bit integers")
     if number < 0:
         raise TileValueError(f"a dim cannot be negative: {number}")
     return number

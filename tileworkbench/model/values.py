@@ -55,7 +55,7 @@ class Measured:
         if not samples:
             raise ValueError("no samples")
         middle = statistics.median(samples)
-        low, _, high = statistics.quantiles(samples, n=4) if len(samples) > 1 else (middle,) * 3
+        low, _, high = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else (middle,) * 3
         return Measured(middle, unit, len(samples), min(samples), max(0.0, (high - low) / middle if middle else 0.0))
 
     @property

@@ -19,6 +19,7 @@ from . import packing
 from .arrays import HostArray, allocate, hand_over
 from .checks import Checker
 from .expressions import evaluate
+from .overlap import check_overlap
 from .signature import ScalarSpec, Signature, TensorSpec
 
 
@@ -39,6 +40,10 @@ class BoundTensor:
     @property
     def pointer(self) -> int:
         return int(self.array.__array_interface__["data"][0])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.nbytes)
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ class _Binder(Checker):
         raise_all(self.errors)
         model = next((h for h in hosts.values() if h is not None), None)
         tensors = [self.memory(s, hosts.get(s.name), s.name in packed, model, bool(packed)) for s in self.signature.tensors]
-        raise_all(self.errors)
+        raise_all([*self.errors, *check_overlap(self.signature.kernel, tensors)])
         dims = {name: self.known[name] for name in self.signature.dims}
         kinds = tuple(_kind(p, hosts.get(p.name)) for p in self.signature.inputs)
         return BoundCall(self.signature, tensors, scalars, dims, threads, kinds)

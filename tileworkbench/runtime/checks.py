@@ -37,7 +37,7 @@ class Checker:
         dtype = spec.dtype
         plain: Any = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
         if not isinstance(plain, numbers.Real):
-            self.fault(spec.name, f"expected a number ({dtype}), got {type(value).__name__}")
+            self.fault(spec.name, f"expected a number ({dtype}), got {'None' if value is None else type(value).__name__}")
             return 0
         real = float(plain) if not isinstance(plain, numbers.Integral) else int(plain)
         if dtype.is_float:

@@ -66,7 +66,8 @@ def blame(output: str, text: str, lines: Mapping[int, Span], compiler: str) -> C
         source = text.splitlines()
         if 0 < found[0].line <= len(source):
             error.hint = f"in the generated C, line {found[0].line}: {source[found[0].line - 1].strip()[:200]}"
-    error.add_note(f"output of {compiler}:\n{output.strip()[:4000]}")
+    said = "\n".join(f"  C line {d.line}: {d.severity}: {d.message}" for d in parse(output)) or output.strip()
+    error.add_note(f"output of {compiler}:\n{said[:4000]}")
     return error
 
 

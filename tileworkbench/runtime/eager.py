@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import ArgumentError
 from ..frontend.eager import ConstSource, EagerTemplate, require_sources, signature_of, template
 from ..frontend.values import Value
@@ -154,6 +156,9 @@ class _Site:
     def kernel(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> JITKernel:
         """The kernel for the sizes of these run-time arguments; `sizes` overrides them by `T.const` name."""
         require_sources(self.template, sizes)
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+                raise ArgumentError(f"{self.template.name}: {name} must be a whole number of at least 0, got {size!r}")
         key = tuple(sizes[name] if name in sizes else self._read(name, places, values) for name, places in self.template.sources.items())
         found = self.kernels.get(key)
         if found is not None:

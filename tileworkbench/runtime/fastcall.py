@@ -7,9 +7,11 @@ out as a Python function for the kinds of arrays that came (about 1 us an array)
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,9 @@ class _Writer:
                 self.pointer(param)
         self.add("  pass")
         self.add("except (TypeError, ValueError, BufferError, RuntimeError): return _slow(args, {})")
+        for one, other in combinations([p for p in inputs if isinstance(p, TensorSpec)], 2):
+            if one.is_written or other.is_written:
+                self.check_overlap(one, other)
         for tensor in self.signature.tensors:
             if tensor.is_output:
                 self.output(tensor)
@@ -137,8 +142,8 @@ class _Writer:
         elif kind == "buffer":
             self.add(f"  p{i} = _at(_view(a{i}))")
         elif kind == "bits":  # ml_dtypes' types export no buffer, their bits do
-            self.names["_bits"] = np.uint8
-            self.add(f"  p{i} = _at(_view(a{i}.view(_bits)))")
+            self.names[f"_bits{i}"] = f"u{mask + 1}"
+            self.add(f"  p{i} = _at(_view(a{i}.view(_bits{i})))")
         else:
             self.add(f"  n{i} = a{i}.__array_interface__")
             self.add(f"  p{i}, r{i} = n{i}['data']")
@@ -146,6 +151,17 @@ class _Writer:
             self.add(f"  if n{i}['strides'] is not None{read_only}: return _slow(args, {{}})")
         if mask:
             self.add(f"  if p{i} & {mask}: return _slow(args, {{}})")
+
+    def check_overlap(self, one: TensorSpec, other: TensorSpec) -> None:
+        """As `overlap.check_overlap`: what begins inside another array is for the long way to refuse."""
+        p, q = f"p{self.index[one.name]}", f"p{self.index[other.name]}"
+        self.add(f"if {p} < {q} < {p} + {self.nbytes(one)} or {q} < {p} < {q} + {self.nbytes(other)}: return _slow(args, {{}})")
+
+    def nbytes(self, spec: TensorSpec) -> str:
+        itemsize = int(spec.numpy_dtype().itemsize)
+        if all(isinstance(d, Const) for d in spec.shape):
+            return str(itemsize * math.prod(int(evaluate(d, {})) for d in spec.shape))
+        return " * ".join([str(itemsize), *(f"({self.text(d)})" for d in spec.shape)])
 
     def output(self, spec: TensorSpec) -> None:
         i = self.index[spec.name]
@@ -160,8 +176,10 @@ class _Writer:
             return
         dtype = self.names[f"_t{i}"] = spec.numpy_dtype()
         self.add(f"a{i} = _empty({shape}, _t{i})")
-        solid = dtype.isbuiltin == 1 and all(isinstance(d, Const) and d.value for d in spec.shape)
-        self.add(f"p{i} = _at(_view(a{i}))" if solid else f"p{i} = a{i}.__array_interface__['data'][0]")
+        view = f"_view(a{i})" if dtype.isbuiltin == 1 else f"_view(a{i}.view(_bits{i}))"
+        self.names[f"_bits{i}"] = f"u{dtype.itemsize}"
+        known = all(isinstance(d, Const) and d.value for d in spec.shape)
+        self.add(f"p{i} = _at({view})" if known else f"p{i} = _at({view}) if a{i}.size else 0")
 
     def call(self) -> None:
         slots = [f"p{self.index[t.name]}" for t in self.signature.tensors]

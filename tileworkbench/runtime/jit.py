@@ -26,7 +26,7 @@ from types import FunctionType
 from typing import Any, overload
 
 from ..base.entry import entry, shorten
-from ..base.errors import TileTypeError, TileValueError
+from ..base.errors import ArgumentError, TileTypeError, TileValueError
 from ..frontend.eager import lazy_result, signature_of
 from ..frontend.prim_func import PrimFunc
 from ..ir.stmt import Kernel
@@ -57,7 +57,12 @@ class JITFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the kernel for these build-time arguments. Eager: run it on these arrays and return its outputs."""
         try:
-            return self._quick(*args, **kwargs)
+            try:
+                return self._quick(*args, **kwargs)
+            except TypeError as error:
+                if type(error) is TypeError:  # perhaps the call itself: then this raises, and says what the function takes
+                    self._bound(args, {k: v for k, v in kwargs.items() if k in self.signature.parameters or not self._eager})
+                raise
         except (Exception, KeyboardInterrupt) as error:
             shorten(error)
             raise
@@ -100,8 +105,8 @@ class JITFunction:
 
     def _trial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc | None:
         try:
-            self.signature.bind(*args, **kwargs)
-        except TypeError:
+            self._bound(args, kwargs)
+        except ArgumentError:
             if not signature_of(self.function).runtime:
                 raise
             return None  # an eager function asked to compile by the names of its sizes
@@ -117,12 +122,20 @@ class JITFunction:
         return self._remember(key, self._made(args, kwargs), self._schedule(args, kwargs))
 
     def _made(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc:
+        self._bound(args, kwargs)
         program = lazy_result(self.function, *args, **kwargs)
         if program is None:
             raise TileTypeError(
                 f"{self.function.__name__} returned a T.prim_func before, and opens T.Kernel itself now", hint="make it one or the other"
             )
         return program
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """The arguments by parameter. Raises: ArgumentError if there are too many, too few, or unknown ones."""
+        try:
+            return self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self.function.__name__}: {error}", hint=f"it takes {self.signature}") from None
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return self.captured.key(), tuple(map(frozen, args)), tuple((k, frozen(v)) for k, v in sorted(kwargs.items()))
@@ -131,7 +144,7 @@ class JITFunction:
         return self._kernels.setdefault(key, compile_program(program, self.options, schedule))
 
     def _schedule(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        bound = self.signature.bind(*args, **kwargs)
+        bound = self._bound(args, kwargs)
         bound.apply_defaults()
         return {k: v for k, v in bound.arguments.items() if isinstance(v, (int, float, str, bool))}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -37,6 +38,10 @@ def _open(library: Path) -> ctypes.CDLL:
     try:
         return open_library(str(library))
     except OSError as error:
+        missing = re.search(r"undefined symbol: (\w+)", str(error))
+        if missing is not None:
+            hint = "give its text with T.import_source, or check its name"
+            raise CompilerError(f"the kernel calls the C function `{missing[1]}`, which is not defined", hint=hint) from None
         if "failed to map segment" not in str(error):
             raise CompilerError(f"the compiled kernel does not load: {error}", hint="tileworkbench cache --clear builds it again") from None
     copy = temporary_folder() / f"{library.parent.name}.so"  # the cache lies on a file system mounted noexec

@@ -51,6 +51,10 @@ def make_options(
         indices = tuple(out_idx)
     else:
         raise TileTypeError(f"out_idx must be a number or a list of numbers, got {out_idx!r}")
+    if pass_configs is not None and not isinstance(pass_configs, Mapping):
+        raise TileTypeError(f"pass_configs must be a dict, got {pass_configs!r}")
+    if compile_flags is not None and not (isinstance(compile_flags, (str, list, tuple)) and all(isinstance(f, str) for f in compile_flags)):
+        raise TileTypeError(f"compile_flags must be a string or a list of strings, got {compile_flags!r}")
     flags = compile_flags.split() if isinstance(compile_flags, str) else compile_flags or ()
     configs = tuple(sorted((str(key), repr(value)) for key, value in (pass_configs or {}).items()))
     return Options(target_name(target), indices, num_threads, tuple(flags), configs, bool(verbose))

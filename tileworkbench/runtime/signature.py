@@ -111,6 +111,11 @@ def signature_of(kernel: Kernel, outputs: tuple[int, ...] = (), returns_tuple: b
     for param in kernel.params:
         match param:
             case TensorParam(buffer=b, is_output=out, const_dims=names):
+                if out and b.name not in written:
+                    raise TileValueError(
+                        f"the kernel `{kernel.name}` never writes its output {b.name}", span=b.span,
+                        hint="assigning to the name only binds it: store to its elements, or T.copy a tile to it",
+                    )  # fmt: skip
                 params.append(TensorSpec(b.name, b.shape, b.type, b.strides, out, out or b.name in written, b.name in touched, names))
             case ScalarParam(var=var, default=default):
                 params.append(ScalarSpec(var.name, var.type, default))

@@ -97,7 +97,7 @@ class CTarget:
 
     def usable(self) -> str:
         if toolchain.default_compiler() is None:
-            return "no C compiler found"
+            return toolchain.why_no_compiler()
         return ""
 
     def compile(self, kernel: Kernel, options: Options) -> Compiled:

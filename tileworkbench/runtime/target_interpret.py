@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.capacity import require_capacity
 from ..interpret import Program, Trace, TraceOptions
 from ..ir.stmt import Kernel
 from ..ir.verify import verify
@@ -71,6 +72,8 @@ class InterpretTarget:
         """Check the tile program and keep it."""
         del options
         verify(kernel, "tile")
+        for launch in kernel.launches:
+            require_capacity(launch)
         return Interpreted(kernel)
 
 

@@ -34,6 +34,7 @@ OPENMP_PROBE = """int twb_probe(int n) {
 }
 """
 NOTES = 3  # what is asked of a compiler changed this often
+PROBE_TIMEOUT_S = 20.0
 INSTALL = "install gcc or clang, or the compiler wheel: pip install tileworkbench[cc]"
 
 
@@ -139,13 +140,23 @@ def require_compiler() -> Compiler:
     """The default compiler; raises CompilerError that says how to get one."""
     compiler = default_compiler()
     if compiler is None:
-        asked = os.environ.get("TILEWORKBENCH_CC", "")
-        what = f"TILEWORKBENCH_CC={asked!r} is no C compiler that works" if asked else "no C compiler found (looked for gcc, clang, cc and zig)"
-        raise CompilerError(what, hint=f'{INSTALL}; target="interpret" needs none')
+        raise CompilerError(why_no_compiler(), hint=f'{INSTALL}; target="interpret" needs none')
     return compiler
 
 
+def why_no_compiler() -> str:
+    """Why `default_compiler` is None: none was found, or those that were do not work."""
+    asked = os.environ.get("TILEWORKBENCH_CC", "")
+    faults = "; ".join(why for command in candidates(asked) if (why := _faults.get(command)))
+    if asked in ("", "none"):
+        return f"no C compiler works: {faults}" if faults else "no C compiler found"
+    return f"TILEWORKBENCH_CC={asked!r} is no C compiler that works: {faults or 'there is no such command'}"
+
+
 # ------------------------------------------------------------------------------------------- probing
+_faults: dict[tuple[str, ...], str] = {}  # command -> why it cannot be used
+
+
 def probe(command: tuple[str, ...]) -> Compiler | None:
     """What is known about `command`, from the notes of an earlier process or by asking it; None if it does not work."""
     try:
@@ -155,11 +166,12 @@ def probe(command: tuple[str, ...]) -> Compiler | None:
     key = f"notes {NOTES}: {shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
     notes_file = cache_folder() / "compilers.json"
     notes = _read_notes(notes_file)
-    if key in notes:
+    if notes.get(key):
         return _from_note(notes[key])
     compiler = _ask(command)
-    notes[key] = asdict(compiler) if compiler else None
-    write_atomically(notes_file, json.dumps(notes, indent=1).encode())
+    if compiler is not None:  # a fault is not noted: it may be gone the next time
+        notes[key] = asdict(compiler)
+        write_atomically(notes_file, json.dumps(notes, indent=1).encode())
     return compiler
 
 
@@ -180,21 +192,30 @@ def _from_note(note: Mapping[str, object] | None) -> Compiler | None:
 
 
 def _ask(command: tuple[str, ...]) -> Compiler | None:
-    code, said = run([*command, "--version"], 20.0)
+    try:
+        code, said = run([*command, "--version"], PROBE_TIMEOUT_S)
+    except CompilerError as error:  # it hangs: another one may not
+        _faults[command] = error.message
+        return None
     if code != 0:
+        _faults[command] = f"{os.path.basename(command[0])} --version failed: {' '.join(said.split())[:200]}"
         return None
     kind = "zig" if command[-1] == "cc" and "zig" in os.path.basename(command[0]) else "clang" if "clang" in said else "gcc"
     number = re.search(r"(\d+\.\d+(?:\.\d+)?)(?!.*\d+\.\d+\.\d+)", said.splitlines()[0] if said else "")
     version = number.group(1) if number else ""
     if kind == "zig":
-        version = run([command[0], "version"], 20.0)[1].strip()
-    machine = run([*command, "-dumpmachine"], 20.0)[1].strip()
+        version = run([command[0], "version"], PROBE_TIMEOUT_S)[1].strip()
+    machine = run([*command, "-dumpmachine"], PROBE_TIMEOUT_S)[1].strip()
     compiler = Compiler(kind, command, version, machine)
     why = _try_build(compiler)
     if not why:
         return compiler
     serial = Compiler(kind, command, version, machine, why)
-    return serial if not _try_build(serial) else None
+    why = _try_build(serial)
+    if not why:
+        return serial
+    _faults[command] = why
+    return None
 
 
 def _try_build(compiler: Compiler) -> str:

@@ -12,13 +12,14 @@ Preserves: parallel loops, scalar statements and control flow.
 from __future__ import annotations
 
 from ..analysis.access import static_strides
-from ..base.dtypes import INDEX
+from ..analysis.linear import has_load
+from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import cast, index
 from ..ir.expr import Buffer, Const, Expr
 from ..ir.lowered import Address, GemmCall, Loop
 from ..ir.node import replace
-from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
+from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, Let, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
 from .copy_loops import base_offset, copy_loops, fill_loops
 from .names import Names
 from .print_lines import print_lines
@@ -51,12 +52,12 @@ class _Expand(Scoped):
                 self.tiles += tiles
                 return _spanned((*before, *loops, *after), stmt)
             case Scan(src=src, dst=dst):
-                before, (source, target), after = self.stage((src, "r"), (dst, "w"))
+                before, (source, target), after = self.stage((src, "r"), (dst, "w"), in_place=True)
                 return _spanned((*before, *scan_loops(replace(stmt, src=source, dst=target), self.names), *after), stmt)
             case For(var, start, stop, body, step):
-                return Loop(var, start, stop, body, step, span=stmt.span)
+                return self.loop(Loop(var, start, stop, body, step, span=stmt.span))
             case PipelinedFor(var, start, stop, body):
-                return Loop(var, start, stop, body, span=stmt.span)
+                return self.loop(Loop(var, start, stop, body, span=stmt.span))
             case Sync():
                 return None  # the block is one program
             case Print():
@@ -67,16 +68,23 @@ class _Expand(Scoped):
             case _:
                 return stmt
 
+    def loop(self, loop: Loop) -> Body:
+        """The loop, after its end if that reads memory, which the body may change."""
+        if not has_load(loop.stop):
+            return (loop,)
+        end = self.names.var(f"{loop.var.hint or loop.var.name}_stop")
+        return (Let(end, loop.stop, span=loop.span), replace(loop, stop=end))
+
     def copy(self, stmt: Copy) -> Body:
         src, dst = stmt.src, stmt.dst
-        if src.buffer.root == dst.buffer.root and _may_overlap(src, dst):
+        if self.share(src, dst):
             tile = self.new_tile(src, f"{src.buffer.name}_moved")
             first = copy_loops(Copy(src, whole(tile), span=stmt.span), self.bounds, self.names)
             return (*first, *copy_loops(Copy(whole(tile), dst, span=stmt.span), self.bounds, self.names))
         return copy_loops(stmt, self.bounds, self.names)
 
     def gemm(self, stmt: Gemm) -> Body:
-        before, (a, b, c), after = self.stage((stmt.a, "r"), (stmt.b, "r"), (stmt.c, "rw"))
+        before, (a, b, c), after = self.stage((stmt.a, "r"), (stmt.b, "r"), (stmt.c, "rw"), unpacked=True)
         rows, columns = c.static_extents()[-2:]
         depth = a.static_extents()[-2 if stmt.trans_a else -1]
         call = GemmCall(
@@ -85,16 +93,23 @@ class _Expand(Scoped):
         )  # fmt: skip
         return (*before, call, *after)
 
-    def stage(self, *operands: tuple[Region, str]) -> tuple[Body, tuple[Region, ...], Body]:
-        """Copies that bring operands into plain tiles, the regions to use, and copies that take results back."""
+    def stage(
+        self, *operands: tuple[Region, str], in_place: bool = False, unpacked: bool = False
+    ) -> tuple[Body, tuple[Region, ...], Body]:  # fmt: skip
+        """Copies that bring operands into plain tiles, the regions to use, and copies that take results back.
+
+        A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `unpacked`: 4-bit
+        operands get tiles of bytes.
+        """
         before: list[Stmt] = []
         after: list[Stmt] = []
         regions: list[Region] = []
-        for region, mode in operands:
-            if self.is_plain(region):
+        for place, (region, mode) in enumerate(operands):
+            others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
+            if self.is_plain(region) and not ("w" in mode and any(self.share(region, r) for r in others)):
                 regions.append(region)
                 continue
-            tile = self.new_tile(region, f"{region.buffer.name}_tile")
+            tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked)
             regions.append(whole(tile))
             if "r" in mode:
                 before += copy_loops(Copy(region, whole(tile)), self.bounds, self.names)
@@ -115,26 +130,28 @@ class _Expand(Scoped):
         end = self.bounds.sum(dim) - form - self.bounds.sum(extent)
         return isinstance(extent, Const) and self.bounds.at_least_zero(form) and self.bounds.at_least_zero(end)
 
-    def new_tile(self, region: Region, hint: str) -> Buffer:
+    def share(self, a: Region, b: Region) -> bool:
+        """Whether two regions may have an element in common."""
+        if a.buffer.root != b.buffer.root:
+            return False
+        if a.buffer != b.buffer:
+            return True
+        ends = [(self.bounds.sum(cast(r.starts[d], INDEX)), self.bounds.sum(cast(r.extents[d], INDEX))) for r in (a, b) for d in range(a.buffer.rank)]
+        pairs = zip(ends[: a.buffer.rank], ends[a.buffer.rank :], strict=True)
+        return not any(self.bounds.at_least_zero(t - s - m) or self.bounds.at_least_zero(s - t - n) for (s, m), (t, n) in pairs)
+
+    def new_tile(self, region: Region, hint: str, unpacked: bool = False) -> Buffer:
         if not all(isinstance(e, Const) for e in region.extents):
             raise UnsupportedError(
                 f"a region of {region.buffer.name} whose extent is not constant cannot be an operand here", span=region.span,
                 hint="copy the region to a tile of constant shape first",
             )  # fmt: skip
         dtype = region.buffer.type
+        if unpacked and dtype.bits < 8:
+            dtype = DType("int8" if dtype.kind == "i" else "uint8")
         tile = self.names.tile(hint, tuple(index(int(e.value)) for e in region.extents if isinstance(e, Const)), dtype)
         self.tiles.append(tile)
         return tile
-
-
-def _may_overlap(src: Region, dst: Region) -> bool:
-    """False if some dim's ranges are certainly apart."""
-    if src.buffer != dst.buffer:
-        return True
-    for s, d, extent in zip(src.starts, dst.starts, src.extents, strict=True):
-        if isinstance(s, Const) and isinstance(d, Const) and isinstance(extent, Const) and abs(int(s.value) - int(d.value)) >= int(extent.value):
-            return False
-    return True
 
 
 def _address(region: Region) -> Address:

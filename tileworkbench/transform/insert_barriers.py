@@ -4,7 +4,8 @@ Before:  s[tx] = x; y = s[127 - tx]
 After:   s[tx] = x; sync block; y = s[127 - tx]
 
 A barrier goes before a statement that reads what another thread may have written since the last barrier, or writes what another may have read
-or written; and at the end of a loop body whose next iteration would. Two accesses are one thread's own if an index, the same in both, tells the
+or written; and at the end of a loop body whose next iteration would. A store that itself reads what another thread's store may write is taken
+apart: every thread reads, then every thread writes. Two accesses are one thread's own if an index, the same in both, tells the
 threads apart.
 
 Requires: author-level statements.  Preserves: launches whose threads are not visible.
@@ -41,6 +42,7 @@ from ..ir.stmt import (
     Sync,
     While,
 )
+from .names import Names
 
 _TOGETHER = (Sync, Collective, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
 Owner = tuple[object, ...] | None  # which index tells the threads apart, or None
@@ -48,13 +50,16 @@ Owner = tuple[object, ...] | None  # which index tells the threads apart, or Non
 
 def insert_barriers(kernel: Kernel) -> Kernel:
     """Return `kernel` with the barriers that its threads need."""
-    return rewrite(kernel, _launch) if any(launch.threads_used for launch in kernel.launches) else kernel
+    if not any(launch.threads_used for launch in kernel.launches):
+        return kernel
+    names = Names(kernel)
+    return rewrite(kernel, lambda node: _launch(node, names))
 
 
-def _launch(node: Node) -> Node:
+def _launch(node: Node, names: Names) -> Node:
     if not isinstance(node, Launch) or not node.threads_used:
         return node
-    body = _Barriers(node).body(node.body, _Since())
+    body = _Barriers(node, names).body(node.body, _Since())
     return node if body is node.body else replace(node, body=body)
 
 
@@ -89,7 +94,8 @@ def _apart(owners: set[Owner]) -> bool:
 
 
 class _Barriers:
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, names: Names) -> None:
+        self.names = names
         self.threads = {v: e for v, e in zip(launch.thread_vars, launch.threads, strict=False) if e > 1}
         self.hidden = len(launch.thread_vars) < len([e for e in launch.threads if e > 1])  # a thread dim that no index names
         self.definitions: dict[str, Linear] = {}
@@ -110,11 +116,31 @@ class _Barriers:
                 out.append(Sync(span=stmt.span))
                 since.clear()
                 changed = True
+            if isinstance(stmt, Store) and _Since(reads=head.reads).clashes(_Since(writes=head.writes)):
+                out += self.apart(stmt)
+                since.clear()
+                since.add(_Since(writes=head.writes))
+                changed = True
+                continue
             since.add(head)
             new = self.inside(stmt, since)
             changed |= new is not stmt
             out.append(new)
         return tuple(out) if changed else body
+
+    def apart(self, stmt: Store) -> Body:
+        """A store in two steps: what it reads, and the writing."""
+        lets: list[Stmt] = []
+
+        def bound(e: Expr, hint: str) -> Expr:
+            if not any(isinstance(n, Load) for n in walk(e)):
+                return e
+            var = self.names.var(hint, e.dtype)
+            lets.append(Let(var, e, span=stmt.span))
+            return var
+
+        value, indices = bound(stmt.value, "value"), tuple(bound(i, "at") for i in stmt.indices)
+        return (*lets, Sync(span=stmt.span), replace(stmt, indices=indices, value=value))
 
     def inside(self, stmt: Stmt, since: _Since) -> Stmt:
         match stmt:

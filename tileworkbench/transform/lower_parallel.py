@@ -10,7 +10,7 @@ Requires: flattened accesses; serial loops are `Loop`s.  Preserves: statements o
 """
 from __future__ import annotations
 
-from ..analysis.linear import Linear, linear, to_expr
+from ..analysis.linear import Linear, has_load, linear, to_expr
 from ..analysis.uses import uses, written_roots
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import ZERO, both, cast, every, index, int32, maximum, minimum
@@ -32,6 +32,7 @@ class _Lower(Scoped):
     def __init__(self, names: Names) -> None:
         super().__init__()
         self.names = names
+        self.written: set[Buffer] = set()
 
     def on_stmt(self, stmt: Stmt) -> Result:
         match stmt:
@@ -45,12 +46,15 @@ class _Lower(Scoped):
         loops = [_Axis(v, ZERO, cast(e, INDEX)) for v, e in zip(stmt.vars, stmt.extents, strict=True)]
         inner_loop = body[0] if len(body) == 1 and isinstance(body[0], Loop) else None
         leaf = inner_loop.body if inner_loop is not None else body
-        simple = all(_is_simple(s) for s in leaf)
+        simple = all(_is_simple(s) for s in leaf) and not _meets_itself(leaf)
         loops = _order(loops, leaf) if simple else loops
         if inner_loop is not None and (not simple or loops[-1].var in uses((inner_loop.start, inner_loop.stop)).used):
             simple, inner_loop, leaf = False, None, body
         before: list[Stmt] = []
-        leaf = self.clip(loops, leaf, before)
+        for axis in loops:
+            if has_load(axis.stop):
+                axis.stop = axis.extent = self._name(axis.stop, f"{axis.var.hint or axis.var.name}_stop", before)
+        leaf = self.clip(loops, leaf, body, before)
         static = isinstance(stmt.extents[stmt.vars.index(loops[-1].var)], Const)
         return (*before, *self.nest(loops, leaf, inner_loop, simple and static, stmt))
 
@@ -87,11 +91,15 @@ class _Lower(Scoped):
         return tuple(rewrite(s, change) for s in out), label
 
     # ------------------------------------------------------------------------------------------ loop ends from tests
-    def clip(self, loops: list[_Axis], body: Body, before: list[Stmt]) -> Body:
-        """Turn tests that every statement has in common into loop ends; `before` gets the statements that compute these."""
+    def clip(self, loops: list[_Axis], body: Body, nest: Body, before: list[Stmt]) -> Body:
+        """Turn tests that every statement has in common into loop ends; `before` gets the statements that compute these.
+
+        `nest` is all that the loops run; what it binds or writes is not known in front of them.
+        """
         shared = _shared_tests(body)
         taken: list[Expr] = []
-        variables = {axis.var for axis in loops}
+        variables = {axis.var for axis in loops} | uses(nest).bound
+        self.written = written_roots(nest)
         for test in shared:
             for axis in loops:
                 if self._cut(axis, test, variables):
@@ -111,7 +119,7 @@ class _Lower(Scoped):
         form = self.bounds.sum(test.a) - self.bounds.sum(test.b)
         c = form.coefficient(axis.var)
         rest = form.without(axis.var)
-        if abs(c) != 1 or any(v in variables for a in rest.terms for v in uses(a).used):
+        if abs(c) != 1 or any(v in variables for a in rest.terms for v in uses(a).used) or any(self._must_wait(a) for a in rest.terms):
             return False
         # form = c*v + rest, compared with 0; brought to v < bound or v >= bound
         match (test.op, c):
@@ -124,6 +132,10 @@ class _Lower(Scoped):
             case _:
                 self._begin(axis, rest.scale(-c).shift(1))
         return True
+
+    def _must_wait(self, atom: Expr) -> bool:
+        """Whether it reads what the loops write, or what may be read only under a condition in them."""
+        return any(isinstance(n, Element) and (not n.anywhere or n.buffer.root in self.written) for n in walk(atom))
 
     def _end(self, axis: _Axis, bound: Linear) -> None:
         value = to_expr(bound)
@@ -158,28 +170,33 @@ def privatise(body: Body, names: Names) -> Body:
     mine = [b for b in sorted(written_roots(body), key=lambda b: b.name) if b.scope in ("var", "local") and not _declares(body, b)]
     declared: list[Stmt] = []
     for buffer in mine:
-        if buffer.scope == "var":
-            own = names.scalar(buffer.name, buffer.type)
-            declared.append(Declare(own, Element(buffer, ZERO)))
-        else:
-            own = replace(buffer, name=names.fresh(buffer.name))
-            declared.append(Declare(own))
-            count = index(int(buffer.static_bytes() * 8 // buffer.type.bits))
-            var = names.var("e")
-            declared.append(Loop(var, ZERO, count, (SetElement(own, var, Element(buffer, var)),)))
-        body = _renamed(body, buffer, own)
+        own = replace(buffer, name=names.fresh(buffer.name))
+        new = {buffer: own}
+        declared += _copy_of(buffer, own, names)
+        for view in sorted({b for b in uses(body).buffers if b.view_of is not None and b.root == buffer}, key=lambda b: b.name):
+            new[view] = replace(view, name=names.fresh(view.name), view_of=own)
+            declared.append(Declare(new[view]))
+        body = _renamed(body, new)
     return (*declared, *body)
+
+
+def _copy_of(buffer: Buffer, own: Buffer, names: Names) -> Body:
+    if buffer.scope == "var":
+        return (Declare(own, Element(buffer, ZERO)),)
+    count = index(int(buffer.static_bytes() * 8 // buffer.type.bits))
+    var = names.var("e")
+    return (Declare(own), Loop(var, ZERO, count, (SetElement(own, var, Element(buffer, var)),)))
 
 
 def _declares(body: Body, buffer: Buffer) -> bool:
     return any(isinstance(n, Declare) and n.buffer == buffer for s in body for n in walk(s))
 
 
-def _renamed(body: Body, old: Buffer, new: Buffer) -> Body:
+def _renamed(body: Body, new: dict[Buffer, Buffer]) -> Body:
     def change(node: Node) -> Node:
         match node:
-            case Element(buffer) | SetElement(buffer) | Address(buffer) | AtomicOp(_, buffer) if buffer == old:
-                return replace(node, buffer=new)
+            case Element(buffer) | SetElement(buffer) | Address(buffer) | AtomicOp(_, buffer) if buffer in new:
+                return replace(node, buffer=new[buffer])
             case _:
                 return node
 
@@ -215,6 +232,24 @@ def _is_simple(stmt: Stmt) -> bool:
             return all(_is_simple(s) for s in (*then, *other))
         case _:
             return False
+
+
+def _meets_itself(body: Body) -> bool:
+    """Whether one iteration may write an element and access it again under another index.
+
+    `omp simd` would then be wrong: it lets gcc (12 at least) reorder accesses within an iteration unless it sees that their addresses are equal.
+    """
+    accesses: dict[Buffer, list[tuple[Linear, Buffer, bool]]] = {}
+    for n in (n for s in body for n in walk(s)):
+        if isinstance(n, (Element, SetElement)) and n.buffer.root.scope != "var":
+            accesses.setdefault(n.buffer.root, []).append((linear(n.offset), n.buffer, isinstance(n, SetElement)))
+    for found in accesses.values():
+        for written, buffer, _ in (a for a in found if a[2]):
+            for other, through, _ in found:
+                apart = written - other
+                if apart.terms or through != buffer:
+                    return True
+    return False
 
 
 def _order(loops: list[_Axis], body: Body) -> list[_Axis]:

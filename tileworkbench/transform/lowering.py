@@ -15,6 +15,7 @@ from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
 from .fission_threads import fission_threads
 from .flatten_accesses import flatten_accesses
+from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
@@ -37,6 +38,7 @@ class Step:
 Observer = Callable[[Step, Kernel, Kernel], None]
 
 C_STEPS: tuple[Step, ...] = (
+    Step(index_loops, because="proofs and loop ends below are about the index dtype"),
     Step(expand_asserts),
     Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which fission_threads keeps whole"),
     Step(insert_barriers),

@@ -8,15 +8,15 @@ Requires: no tile operations.  Preserves: statements.
 """
 from __future__ import annotations
 
+from ..analysis.capacity import require_capacity
 from ..analysis.uses import uses
 from ..base.errors import CapacityError
 from ..ir.expr import Buffer, Const
 from ..ir.lowered import Declare, Grid, Tile
-from ..ir.node import Node, rewrite
+from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import Kernel, Launch, Stmt
 
 _ALIGN = 64
-_LIMIT_BYTES = 1 << 30  # per core: more is surely a mistake
 
 
 def place_tiles(kernel: Kernel) -> Kernel:
@@ -34,7 +34,9 @@ def place_tiles(kernel: Kernel) -> Kernel:
 
 
 def _grid(launch: Launch, name: str) -> Grid:
-    buffers = uses(launch.body).buffers
+    own = {n.buffer for n in walk(launch) if isinstance(n, Declare)}
+    require_capacity(launch)
+    buffers = {b for b in uses(launch.body).buffers if b not in own}
     used = {b.root for b in buffers}
     tiles: list[Tile] = []
     declared: list[Stmt] = []
@@ -48,10 +50,6 @@ def _grid(launch: Launch, name: str) -> Grid:
         size = _bytes(buffer)
         tiles.append(Tile(buffer, offset))
         offset += -(-size // _ALIGN) * _ALIGN
-    if offset > _LIMIT_BYTES:
-        raise CapacityError(
-            f"the tiles of one block take {offset / 2**20:.0f} MiB, more than {_LIMIT_BYTES / 2**20:.0f}", span=launch.span, hint="use smaller tiles"
-        )
     tiles += [Tile(view, 0) for view in _views(buffers)]
     return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*declared, *launch.body), offset, span=launch.span)
 

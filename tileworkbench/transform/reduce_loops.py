@@ -95,7 +95,7 @@ class _Reducing:
         exact = self.combiner in ("max", "min") and self.work.is_float  # NaN rules: not what OpenMP's max does
         reductions = () if exact else ((_OPENMP[self.combiner], acc),)
         simd = bool(reductions) and self.src.type.bits >= 8 and self.work != BOOL
-        start = identity(self.stmt.op, self.work)
+        start = identity(self.stmt.op, self.work, self.stmt.nan_propagate)
         loop = Loop(var, cast(ZERO, var.type), cast(index(self.count), var.type), (update,), simd=simd, reductions=reductions if simd else ())
         return (Declare(acc, start), loop), Element(acc, ZERO)
 
@@ -104,7 +104,7 @@ class _Reducing:
         *outer, inner = kept
         direct = self.dst.type == self.work and inner.dst_step == index(1)
         acc = self.dst if direct else self.names.tile(f"{self.dst.name}_acc", (index(inner.extent),), self.work, "fragment")
-        start = identity(self.stmt.op, self.work)
+        start = identity(self.stmt.op, self.work, self.stmt.nan_propagate)
 
         def row(offsets: tuple[Expr, Expr]) -> Body:
             src_at, dst_at = add(src_base, offsets[0]), add(dst_base, offsets[1])
@@ -153,15 +153,16 @@ def combine_step(op: str, a: Expr, b: Expr, nan_propagate: bool) -> Expr:
     return Binary(combiner, a, b)
 
 
-def identity(op: str, work: DType) -> Const:
-    """What combines with x to x under the reduction or scan `op`: NaN for max and min of floats, which ignore it."""
+def identity(op: str, work: DType, nan_propagate: bool = False) -> Const:
+    """What combines with x to x under the reduction or scan `op`: NaN for max and min of floats that ignore it, else an infinity."""
     match _COMBINE[op]:
         case "add" | "bitor" | "bitxor":
             return const(0, work)
         case "bitand":
             return const(True if work.is_bool else -1, work)
         case _ if work.is_float:
-            return const(float("nan"), work)
+            infinity = float("-inf" if _COMBINE[op] == "max" else "inf")
+            return const(infinity if nan_propagate else float("nan"), work)
         case "max":
             return const(int(work.min), work)
         case _:

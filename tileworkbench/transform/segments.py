@@ -115,17 +115,28 @@ class _Placing:
             self.tiles.append(array)
             self.arrays[buffer] = array
 
+    def array(self, buffer: Buffer) -> Buffer | None:
+        """The array that holds `buffer`, or what it views, of every thread; None if it is not kept in one."""
+        if buffer not in self.arrays and buffer.view_of is not None and buffer.root in self.arrays:
+            owner = self.array(buffer.view_of)
+            view = replace(buffer, name=self.names.fresh(buffer.name), shape=(index(self.count), *buffer.shape), scope="shared", view_of=owner)
+            self.tiles.append(view)
+            self.arrays[buffer] = view
+        return self.arrays.get(buffer)
+
     def spread(self, node: Node) -> Node:
         """A private buffer's element in its array."""
         match node:
-            case (Load(buffer, indices) | Store(buffer, indices) | AddressOf(buffer, indices)) if buffer in self.arrays:
-                return replace(node, buffer=self.arrays[buffer], indices=(self.thread, *indices))
-            case Atomic(dst=Region(buffer, starts, extents)) if buffer in self.arrays:
-                return replace(node, dst=Region(self.arrays[buffer], (self.thread, *starts), (index(1), *extents)))
-            case (Load(buffer) | Store(buffer) | Print(buffer=Buffer() as buffer)) if buffer.root in self.arrays:
+            case Load(buffer, indices) | Store(buffer, indices) | AddressOf(buffer, indices):
+                array = self.array(buffer)
+                return node if array is None else replace(node, buffer=array, indices=(self.thread, *indices))
+            case Atomic(dst=Region(buffer, starts, extents)):
+                array = self.array(buffer)
+                return node if array is None else replace(node, dst=Region(array, (self.thread, *starts), (index(1), *extents)))
+            case Print(buffer=Buffer() as buffer) if buffer.root in self.arrays:
                 raise UnsupportedError(
-                    f"{buffer.name} belongs to each thread, lives across a barrier and is viewed or printed whole", span=node.span,
-                    hint="print or view single elements, or use T.alloc_shared with a dim for the threads",
+                    f"{buffer.name} belongs to each thread, lives across a barrier and is printed whole", span=node.span,
+                    hint="print single elements",
                 )  # fmt: skip
             case _:
                 return node
@@ -139,7 +150,9 @@ class _Placing:
             body = _after_let(body, store.value.name, store)
         body = (*self.preamble(segment.body, segment.number), *body)
         body = tuple(rewrite(s, self.spread) for s in body)
-        declared = tuple(Declare(b) for b in self.own.get(segment.number, ()))
+        roots = self.own.get(segment.number, [])
+        views = sorted({b for b in _buffers(segment) if b.view_of is not None and b.root in roots}, key=lambda b: b.name)
+        declared = tuple(Declare(b) for b in (*roots, *views))
         launch = self.launch
         axes = [(v, e) for v, e in zip(launch.thread_vars, launch.threads, strict=True) if e > 1] or [(launch.thread_vars[0], 1)]
         axes.reverse()  # x innermost

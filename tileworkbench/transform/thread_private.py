@@ -72,7 +72,7 @@ def _reduce(stmt: Reduce, names: Names) -> Body:
         value = cast(Load(src.buffer, tuple(where)), work)
         value = Unary("abs", value) if stmt.op in ("abssum", "absmax") else value
         held = Load(acc, (ZERO,))
-        start: Expr = identity(stmt.op, work) if stmt.clear else cast(Load(dst.buffer, _at(dst, at)), work)
+        start: Expr = identity(stmt.op, work, stmt.nan_propagate) if stmt.clear else cast(Load(dst.buffer, _at(dst, at)), work)
         return (
             Store(acc, (ZERO,), start),
             For(k, ZERO, cast(src.extents[stmt.dim], INDEX), (Store(acc, (ZERO,), combine_step(stmt.op, held, value, stmt.nan_propagate)),)),

@@ -40,7 +40,7 @@ def _stmt(node: Node) -> Node:
             new = _stored(init, buffer.type)
             return node if new is init else replace(node, init=new)
         case Let(var, value) if is_narrow(var.type):
-            rounded = Cast(_stored(value, var.type), FLOAT32)
+            rounded = Cast(_stored(value, var.type), FLOAT32)  # `_stored` leaves a value of the narrow type
             return replace(node, var=Var(var.name, FLOAT32, hint=var.hint), value=rounded)
         case _:
             return map_children(node, _stmt)
@@ -50,19 +50,21 @@ def _stored(expr: Expr, to: DType) -> Expr:
     """`expr` as it is stored in a buffer of type `to`."""
     if not is_narrow(to):
         return _value(expr)
-    if isinstance(expr, (Element, Const, AtomicOp, Reinterpret)) and expr.dtype == to:
-        return map_children(expr, _stmt) if not isinstance(expr, AtomicOp) else _atomic(expr)
+    if isinstance(expr, AtomicOp):
+        return _atomic(expr)
+    if isinstance(expr, (Element, Const, Reinterpret)) and expr.dtype == to:
+        return map_children(expr, _stmt)
     if isinstance(expr, Cast) and expr.type == to:
-        return _rounded(expr.x, to)
+        return _rounded(expr)
     return Cast(_value(expr), to)
 
 
-def _rounded(x: Expr, to: DType) -> Expr:
-    """`x` rounded to the narrow type `to`, once."""
-    value = _value(x)
-    if not x.dtype.is_float:
+def _rounded(expr: Cast) -> Cast:
+    """A cast to a narrow type, which rounds once."""
+    value = _value(expr.x)
+    if not value.dtype.is_float:
         value = Cast(value, FLOAT64)
-    return Cast(value, to)
+    return expr if value is expr.x else Cast(value, expr.type, span=expr.span)
 
 
 def _value(expr: Expr) -> Expr:
@@ -73,18 +75,16 @@ def _value(expr: Expr) -> Expr:
             return Const(value, FLOAT32) if narrow else expr
         case Var(name):
             return Var(name, FLOAT32, hint=expr.hint) if narrow else expr
+        case _ if narrow and _is_bits(expr):
+            return Cast(_bits(expr), FLOAT32)
+        case Cast(x, to) if to == FLOAT32 and is_narrow(x.dtype) and _is_bits(x):
+            inner = _bits(x)
+            return expr if inner is x else Cast(inner, FLOAT32)
         case AtomicOp():
-            new = _atomic(expr)
-            return Cast(new, FLOAT32) if narrow else new
-        case Element() | LibraryCall() | CallExtern():
-            inner = map_children(expr, _stmt)
-            return Cast(inner, FLOAT32) if narrow else inner
-        case Reinterpret(x, to):
+            return _atomic(expr)
+        case Reinterpret(x, _):
             bits = _stored(x, x.dtype)
-            same = expr if bits is x else replace(expr, x=bits)
-            return Cast(same, FLOAT32) if is_narrow(to) else same
-        case Cast(x, _) if narrow:
-            return Cast(_rounded(x, expr.type), FLOAT32)
+            return expr if bits is x else replace(expr, x=bits)
         case Cast(x, to):
             given = _value(x)
             return expr if given is x else given if given.dtype == to else Cast(given, to)
@@ -97,6 +97,25 @@ def _value(expr: Expr) -> Expr:
         case Select(cond, then, other):
             parts = (_value(cond), _value(then), _value(other))
             return expr if parts[0] is cond and parts[1] is then and parts[2] is other else Select(*parts, span=expr.span)
+        case _:
+            return map_children(expr, _stmt)
+
+
+def _is_bits(expr: Expr) -> bool:
+    """Whether a narrow float comes as it is stored."""
+    return isinstance(expr, (Element, AtomicOp, LibraryCall, CallExtern, Reinterpret, Cast))
+
+
+def _bits(expr: Expr) -> Expr:
+    """Such a float, its parts widened."""
+    match expr:
+        case AtomicOp():
+            return _atomic(expr)
+        case Cast():
+            return _rounded(expr)
+        case Reinterpret(x, _):
+            bits = _stored(x, x.dtype)
+            return expr if bits is x else replace(expr, x=bits)
         case _:
             return map_children(expr, _stmt)
 

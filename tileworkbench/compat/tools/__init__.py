@@ -21,7 +21,7 @@ class AnalysisResult:
     total_global_bytes: int
     estimated_time: float
     expected_tflops: float
-    expected_bandwidth_GBps: float  # noqa: N815  # TileLang's spelling
+    expected_bandwidth_GBps: float
 
 
 class Analyzer:
@@ -36,7 +36,8 @@ class Analyzer:
         machine = device if isinstance(device, Machine) else Machine.measure()
         counted = count(kernel, {})
         flops, moved = sum(counted.flops.values()), counted.compulsory_bytes
-        seconds = max(flops / (machine.peak("float32", machine.cores).value * 1e9), moved / (machine.bandwidth("DRAM", machine.cores).value * 1e9), 1e-12)
+        peak, rate = machine.peak("float32", machine.cores).value, machine.bandwidth("DRAM", machine.cores).value
+        seconds = max(flops / peak / 1e9, moved / rate / 1e9, 1e-12)
         return AnalysisResult(flops, moved, seconds, flops / seconds / 1e12, moved / seconds / 1e9)
 
 

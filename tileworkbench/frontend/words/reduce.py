@@ -13,7 +13,7 @@ from ...language.types import as_dtype, as_shape
 from .. import arith
 from ..builder import current
 from ..regions import Side, check_inside, pair, shape_text
-from ..values import BufferValue, ElementValue, RegionValue, Value, as_expr, as_side
+from ..values import BufferValue, ElementValue, RegionValue, Value, as_expr, as_side, shown
 from .views import reshaped
 
 _OPS = ("sum", "abssum", "max", "min", "absmax", "bitand", "bitor", "bitxor")
@@ -83,6 +83,8 @@ def _emit_reduce(name: str, op: str, buf: Any, out: Any, dim: int, clear: bool, 
             f"{word} cannot reduce from {src.buffer.scope} to {dst.buffer.scope} memory",
             hint="both sides are shared or fragment tiles, or both local arrays",
         )
+    if not isinstance(clear, int):
+        raise TileTypeError(f"{word}: clear must be True or False, got {shown(clear)}", hint="clear=False adds to what the output holds")
     axis = _axis(word, dim, [src.extents[d] for d in kept], src.buffer)
     if op.startswith("bit") and src.buffer.type.is_float:
         raise TileTypeError(f"{word} needs integers or bools, {src.buffer.name} is {src.buffer.type}", hint="T.reinterpret gives the bits of a float")
@@ -110,7 +112,9 @@ def _tile(operand: Any, word: str) -> tuple[Region, list[int]]:
 
 def _axis(word: str, dim: Any, extents: Sequence[Expr], buffer: Buffer) -> int:
     rank = len(extents)
-    if not isinstance(dim, int) or not -rank <= dim < rank:
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise TileTypeError(f"{word}: dim must be an int, got {shown(dim)}", hint=f"dim counts from 0 to {rank - 1}, or from -1 at the end")
+    if not -rank <= dim < rank:
         raise TileValueError(
             f"{word}: dim {dim} is out of range for {buffer.name} {shape_text(extents)}",
             hint=f"dim counts from 0 to {rank - 1}, or from -1 at the end",

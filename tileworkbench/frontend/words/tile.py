@@ -128,8 +128,9 @@ def _matrix(name: str, operand: Any) -> Region:
             f"T.gemm: {name} must be a matrix, got {side.describe()}", hint="give a 2-D tile, or a slice whose dims before the last two are 1"
         )
     if not side.buffer.is_on_chip:
+        tensor = side.buffer.name
         raise TileValueError(
-            f"T.gemm: {name} is {side.buffer.name}, in global memory", hint=f"copy a tile of it first: T.copy({side.buffer.name}[...], {name}_shared)"
+            f"T.gemm: {name} is the tensor {tensor}, in global memory", hint=f"copy a tile of it first: T.copy({tensor}[...], {name}_shared)"
         )
     check_inside("T.gemm", side.region)
     return side.region

@@ -1,0 +1,60 @@
+"""Run cases under the address and undefined-behaviour sanitizers: `python -m differential.sanitized FAMILY FIRST COUNT` from the tests folder,
+with libasan preloaded (`command()` says how).
+
+Every tile gets memory of its own, exactly as large as the tile, so that an access next to it is found.
+"""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from differential import families
+from differential.harness import ISAS, Built, acceptable
+
+from tileworkbench.base.dtypes import DType
+
+FLAGS = ("-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer")
+_TILE = re.compile(r"\(scratch \+ (\d+)\); /\* \w+ \(([\d, ]*)\) (\w+) \*/")
+_AREA = "static void *twb_exact(__SIZE_TYPE__ n) { extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); return aligned_alloc(64, n); }\n"
+
+
+def command(family: str, first: int, count: int, isa: str = "") -> tuple[list[str], dict[str, str]]:
+    """What to run, and its environment."""
+    libraries = [subprocess.run(["gcc", f"-print-file-name={n}"], capture_output=True, text=True).stdout.strip() for n in ("libasan.so", "libubsan.so")]
+    env = {**os.environ, "LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=0"}
+    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
+    return [sys.executable, "-m", "differential.sanitized", family, str(first), str(count), isa], env
+
+
+def apart(text: str) -> str:
+    """The C text with a block of memory for every tile."""
+
+    def exact(found: re.Match[str]) -> str:
+        count = int(np.prod([int(n) for n in found[2].split(",") if n.strip()], dtype=int))
+        return f"twb_exact({max(1, (count * DType(found[3]).bits + 7) // 8)}); /* {found[2]} */"
+
+    return _AREA + _TILE.sub(exact, text)
+
+
+def main() -> None:
+    family, first, count, isa = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    for low in range(first, first + count, 20):
+        cases = acceptable([families.make(family, seed) for seed in range(low, min(low + 20, first + count))])
+        cases = [c for c in cases if not any("strides" in str(a) for a in ()) and not _padded(c)]
+        built = Built(cases, ISAS[isa] if isa else None, FLAGS, apart)
+        for threads in (1, 2):
+            built.run(threads)
+    print("done")
+
+
+def _padded(case) -> bool:
+    """Tiles whose strides leave gaps are larger than their comment says."""
+    return any(b.strides is not None for s in case.body for b in getattr(s, "allocs", ()))
+
+
+if __name__ == "__main__":
+    main()

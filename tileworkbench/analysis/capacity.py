@@ -1,0 +1,23 @@
+"""How much on-chip memory a launch asks for, and whether a core can give it."""
+from __future__ import annotations
+
+from ..base.errors import CapacityError
+from ..ir.expr import Buffer
+from ..ir.stmt import Launch
+
+LIMIT_BYTES = 1 << 30
+"""Of one block on a CPU core. Caches are far smaller; more than this is surely a mistake, and would take the machine's memory."""
+
+
+def require_capacity(launch: Launch, limit_bytes: int = LIMIT_BYTES) -> None:
+    """Raises: CapacityError if the tiles of one block of `launch` take more than `limit_bytes`; it names the largest."""
+    tiles = [b for b in launch.allocs if b.view_of is None and b.scope != "var"]
+    total = sum(b.static_bytes() for b in tiles)
+    if total <= limit_bytes:
+        return
+    largest = max(tiles, key=Buffer.static_bytes)
+    shape, size = ", ".join(map(str, largest.static_shape())), largest.static_bytes()
+    raise CapacityError(
+        f"the tiles of one block take {total >> 20} MiB, more than the {limit_bytes >> 20} MiB of a core", span=largest.span or launch.span,
+        hint=f"use smaller tiles; the largest is {largest.name} ({shape}) {largest.type} with {size >> 20} MiB",
+    )  # fmt: skip
