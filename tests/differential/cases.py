@@ -86,6 +86,10 @@ class Array:
     def pointer(self) -> int:
         return int(self.memory.ctypes.data) + GUARD + (1 if self.dtype.bits == 4 else self.array.itemsize)
 
+    def tight(self) -> np.ndarray:
+        """A copy of the elements' memory without the guards."""
+        return self.memory[self.pointer - int(self.memory.ctypes.data) : len(self.memory) - GUARD].copy()
+
     def values(self) -> np.ndarray:
         """The elements; 4-bit ones unpacked."""
         if self.dtype.bits != 4:

@@ -82,10 +82,13 @@ class Built:
         self.function = getattr(ctypes.CDLL(str(compile_c(self.text, source.flags, isa or host_isa(), extra))), source.entry)
         self.function.restype = ctypes.c_int32
 
-    def run(self, threads: int = 1) -> list[list[Array]]:
-        """The arrays of every case afterwards."""
+    def run(self, threads: int = 1, tight: bool = False) -> list[list[Array]]:
+        """The arrays of every case afterwards. `tight`: on copies in memory that ends where they end, for a sanitizer to watch; they are lost."""
         arrays = [[a.copy() for _, a in c.tensors] for c in self.cases]
         slots = [a.pointer for group in arrays for a in group]
+        copies = [a.tight() for group in arrays for a in group] if tight else []
+        if tight:
+            slots = [c.ctypes.data for c in copies]
         dims = {d.name: v for c in self.cases for d, v in c.dims.items()}
         works = [np.zeros(_bytes(w, dims) + 64, np.uint8) for w in self.kernel.workspaces]
         slots += [w.ctypes.data + 63 & -64 for w in works]

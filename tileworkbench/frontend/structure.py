@@ -42,8 +42,9 @@ class LaunchContext:
         threads = tuple(Var(builder.fresh(n), hint=n) for n, _ in zip(("tx", "ty", "tz"), self.threads, strict=False))
         self.scope = builder.open_launch(LaunchState(self.grid, blocks, self.threads, threads, self.span))
         if len(self.names) > 1 and len(self.names) != len(blocks):
+            extents = f"{len(blocks)} grid extent{'s' * (len(blocks) > 1)}"
             raise TileValueError(
-                f"T.Kernel has {len(blocks)} grid extent{'s' * (len(blocks) > 1)}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent"
+                f"T.Kernel has {extents}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent"
             )
         return Value(blocks[0]) if len(blocks) == 1 else tuple(Value(b) for b in blocks)
 

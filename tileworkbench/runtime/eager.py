@@ -155,6 +155,10 @@ class _Site:
 
     def kernel(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> JITKernel:
         """The kernel for the sizes of these run-time arguments; `sizes` overrides them by `T.const` name."""
+        unknown = [name for name in sizes if name not in self.template.sources]
+        if unknown:
+            known = ", ".join(self.template.sources) or "none"
+            raise ArgumentError(f"{self.template.name} has no parameter or T.const named {unknown[0]!r}", hint=f"its T.const names are: {known}")
         require_sources(self.template, sizes)
         for name, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
@@ -163,10 +167,6 @@ class _Site:
         found = self.kernels.get(key)
         if found is not None:
             return found
-        unknown = [name for name in sizes if name not in self.template.sources]
-        if unknown:
-            known = ", ".join(self.template.sources) or "none"
-            raise ArgumentError(f"{self.template.name} has no parameter or T.const named {unknown[0]!r}", hint=f"its T.const names are: {known}")
         traced = self.template.specialise(dict(zip(self.template.sources, key, strict=True)))
         schedule = {**self.schedule, **dict(zip(self.template.sources, key, strict=True))}
         made = compile_ir(traced.kernel, self.options, outputs=traced.outputs, returns_tuple=traced.returns_tuple, schedule=schedule)
