@@ -71,11 +71,11 @@ def test_host_level_control_flow_and_several_launches() -> None:
     """Launches in a loop and a branch; a workspace carries data from one to the next; a grid of no blocks does nothing."""
     n = Var("n")
     a, w = tensor("A", (n,)), tensor("W", (n,))
-    step, limit = Var("step"), Var("limit")
+    step, limit = Var("step_1", hint="step"), Var("limit_1", hint="limit")
     here = add(mul(BX, 16), I)
     copy_in = block((op("floordiv", add(n, 15), 16),), (BX,), [ParallelFor((I,), (ix(16),), (put(w, here, at(a, here)),))])
     by = Var("by")
-    neighbours = add(at(w, add(mul(by, 16), J)), at(w, op("sub", op("sub", n, 1), add(mul(by, 16), J))))
+    neighbours = add(at(w, add(mul(by, 16), J)), at(w, op("sub", op("sub", n, limit), add(mul(by, 16), J))))
     copy_out = block((op("floordiv", add(n, 15), 16),), (by,), [ParallelFor((J,), (ix(16),), (put(a, add(mul(by, 16), J), neighbours),))])
     body = [Let(limit, add(op("floormod", n, 3), 1)), For(step, ix(0), limit, (copy_in, If(op("gt", n, 20), (copy_out,))))]
     k = kernel("host", [a], body, dims=(n,), workspaces=(w,))

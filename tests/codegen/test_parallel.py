@@ -201,3 +201,20 @@ def test_elementwise_loops_vectorise(dtype: str) -> None:
     asked, made = vectorised(kernel("elementwise", [a, b, *outs], [block((1,), (BX,), body)]))
     assert (asked, made) == (len(outs), len(outs))
 
+
+
+def test_serial_loops_among_other_statements_vectorise() -> None:
+    """An accumulator of the iteration becomes an array; index arithmetic is repeated, what was read is kept."""
+    a, b, c = tensor("A", (16, 8)), tensor("B", (8, 40)), tensor("C", (16, 40))
+    acc, start, row = tile("acc", (1,), "float32", "var"), Var("start", F32), Var("row")
+    update = put(acc, 0, op("add", at(acc, 0), op("mul", at(a, row, K), at(b, K, J))))
+    body = [
+        Let(row, op("sub", 15, I)),
+        Let(start, at(c, row, J)),
+        put(acc, 0, 0.5),
+        For(K, ix(0), ix(8), (update,)),
+        put(c, row, J, op("add", at(acc, 0), start)),
+    ]
+    k = kernel("products", [a, b, c], [block((1,), (BX,), [loop((16, 40), body)], [acc])])
+    agree(k, [random_array(s, "float32") for s in ((16, 8), (8, 40), (16, 40))])
+    assert vectorised(k) == (3, 3)

@@ -8,12 +8,16 @@ from differential.parallel import ParallelMaker
 from differential.copies import CopyMaker, symbolic_extents
 from differential.tiles import TileMaker
 from differential.threads import ThreadMaker
+from differential.whole import arithmetic, functions, launches
 
 FAMILIES = {
     "copy": lambda rng, name: CopyMaker(rng, name).make(),
     "parallel": lambda rng, name: ParallelMaker(rng, name).make(),
     **{way: lambda rng, name, way=way: getattr(TileMaker(rng, name), way)() for way in ("reduce", "scan", "gemm", "alias", "atomic")},
     "threads": lambda rng, name: ThreadMaker(rng, name).make(),
+    "arithmetic": lambda rng, name: arithmetic(Maker(rng, name)),
+    "functions": lambda rng, name: functions(Maker(rng, name)),
+    "launches": lambda rng, name: launches(Maker(rng, name)),
     "symbolic": lambda rng, name: symbolic_extents(Maker(rng, name)),
 }
 

@@ -100,9 +100,9 @@ def test_a_file_that_was_edited_after_it_was_loaded_is_refused(tmp_path, monkeyp
     with pytest.raises(TileSyntaxError) as caught:
         module.make(1)
     assert str(caught.value) == (
-        f"{path}:5:5: syntax error: the source of `main` has changed since it was run\n"
-        "      @T.prim_func\n"
-        "      ^^^^^^^^^^^^\n"
+        f"{path}:6:5: syntax error: the source of `main` has changed since it was run\n"
+        '      def main(A: T.Tensor((4,), "float32")):\n'
+        "      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  hint: import the file again, or re-run the cell"
     )
     path.write_text("\n\n" + FILE)

@@ -36,9 +36,9 @@ def test_the_walrus():
 
 def test_an_async_kernel():
     assert failure("@T.prim_func\nasync def main(A: T.Tensor((4,))):\n    pass\n") == (
-        "cell:1:1: syntax error: an async function cannot be a kernel\n"
-        "      @T.prim_func\n"
-        "      ^^^^^^^^^^^^\n"
+        "cell:2:1: syntax error: an async function cannot be a kernel\n"
+        "      async def main(A: T.Tensor((4,))):\n"
+        "      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  hint: use def"
     )
 

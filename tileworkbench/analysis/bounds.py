@@ -117,7 +117,16 @@ class Bounds:
         """True if `form` >= 0 is certain."""
         if (low := self.lowest(form)) is not None and low >= 0:
             return True
-        return any(self._with_fact(form, fact) for fact in reversed(self.facts))
+        return any(self._with_fact(form, fact) for fact in reversed(self.facts)) or self._without_division(form)
+
+    def _without_division(self, form: Linear) -> bool:
+        """q + rest >= 0 for q = x // d is x + d*rest >= 0; rest - q >= 0 is d*rest + d - 1 - x >= 0."""
+        for a, c in form.terms.items():
+            match a:
+                case Binary("floordiv" | "truncdiv" as op, x, Const(d)) if int(d) > 0 and abs(c) == 1 and (op == "floordiv" or self._is_natural(x)):
+                    rest = form.without(a).scale(int(d))
+                    return self.at_least_zero(rest.plus(self.sum(x), c).shift(0 if c > 0 else int(d) - 1))
+        return False
 
     def _with_fact(self, form: Linear, fact: Linear, depth: int = 2) -> bool:
         """form - c*fact >= 0 for the c that cancels a shared atom; then form >= 0, since fact is."""

@@ -10,12 +10,11 @@ import linecache
 import os
 import sys
 from itertools import islice
-from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
 from .span import Span
 
-OURS = str(Path(__file__).resolve().parent.parent) + os.sep
+OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 MADE = "<call of "  # the file name of code that `runtime` generates for quick calls
 MACHINERY = ("IPython", "ipykernel", "traitlets", "contextlib", "runpy", "importlib", "concurrent", "threading", "asyncio", "subprocess", "selectors")
 

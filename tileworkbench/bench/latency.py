@@ -112,7 +112,7 @@ def run(repeat: int = 5) -> Latency:
     def add(name: str, runs: list[float], note: str = "") -> None:
         found.figures.append(Figure(name, tuple(runs), LIMITS.get(name), peer.get(name), note))
 
-    imports = [_child("import", "{}") for _ in range(repeat)]
+    imports = [_child("import", "{}") for _ in range(repeat + 1)][1:]
     loaded = sorted({m for r in imports for m in r["unwanted"]})
     add(
         "import language",
@@ -190,6 +190,7 @@ def _best(work: Callable[[], Any]) -> float:
 def _child(what: str, arguments: str) -> dict[str, Any]:
     code = f"from tileworkbench.bench.latency import in_child; in_child({what!r}, {arguments!r})" if what != "import" else _IMPORT
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode; the first process may have to write it
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

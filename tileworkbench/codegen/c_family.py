@@ -133,7 +133,8 @@ class CFamily:
     def binary(self, e: Binary, tight: int) -> str:
         op, a, b = e.op, e.a, e.b
         if not self.has_operator(e):
-            return self.call(call_name(op, a.dtype), self.plain(a), self.plain(b))
+            text = self.call(call_name(op, a.dtype), self.plain(a), self.plain(b))
+            return self.wrapped(text, e.dtype, tight) if e.dtype.bits < 8 else text
         word, rank = _INFIX[op]
         low = _UNARY if op in _MIXES else rank
         if op in ("and", "or", "bitand", "bitor", "bitxor") and a.dtype == BOOL:
@@ -200,13 +201,20 @@ class CFamily:
             name = f"twb_{op}_{suffix(x.dtype)}"
             if name not in FUNCTIONS:
                 raise UnsupportedError(f"{op} of {x.dtype}", span=e.span, hint="cast the value to float32 first")
-            return self.call(name, self.plain(x))
+            return self.nibble_unary(name, op, x) if x.dtype.bits < 8 else self.call(name, self.plain(x))
         inner = self.expr(x, _UNARY + 1) if op == "neg" else self.expr(x, _UNARY)
         if op != "not" and x.dtype.is_int and x.dtype.bits < 32:
             return self.wrapped(f"{word}{inner}", x.dtype, tight)
         if op != "not" and x.dtype.is_int and x.dtype.bits == 64 and not is_wide(x):
             inner = f"({c_type(x.dtype)}){inner}"
         return f"({word}{inner})" if tight > _UNARY else word + inner
+
+    def nibble_unary(self, name: str, op: str, x: Expr) -> str:
+        """A function of a 4-bit integer, which C holds in a byte: bits are counted in its four."""
+        if op not in ("popcount", "clz"):
+            return self.wrapped(self.call(name, self.plain(x)), x.dtype, 0)
+        text = self.call(name, f"{self.expr(x, _UNARY)} & 15")
+        return f"({text} - 4)" if op == "clz" else text
 
     # ------------------------------------------------------------------------------------------ conversions
     def cast(self, x: Expr, to: DType, tight: int) -> str:

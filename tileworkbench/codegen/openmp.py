@@ -21,14 +21,15 @@ _FLAGS = (*FLAGS, "-fwrapv", "-fno-strict-aliasing")
 _SCRATCH = """\
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
-/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+/* This core's tile memory: it grows, and stays for the next call. */
 static char *twb_scratch(int64_t bytes) {
   if (twb_area_bytes < bytes) {
+    const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
-    twb_area_bytes = (bytes + 2097151) & -2097152;
-    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    twb_area_bytes = (bytes + page - 1) & -page;
+    twb_area = aligned_alloc(page, twb_area_bytes);
     if (!twb_area) twb_area_bytes = 0;
-    else madvise(twb_area, twb_area_bytes, 14);
+    else if (page > 4096) madvise(twb_area, twb_area_bytes, 14);
   }
   return twb_area;
 }
@@ -56,7 +57,7 @@ class _Emitter(CFamily):
         self.prints = False
         self.in_block = False
         self.gemm_offset = 0
-        self.calls: dict[str, tuple[list[tuple[str, str]], bool]] = {}  # of each block function: its arguments, and whether it can fail
+        self.calls: dict[str, tuple[list[tuple[str, Buffer | Var]], bool]] = {}  # of each block function: its arguments, and whether it can fail
 
     def source(self) -> CSource:
         """The whole file."""
@@ -99,19 +100,22 @@ class _Emitter(CFamily):
         return f"{self.kernel.name}({', '.join(params)})"
 
     # ------------------------------------------------------------------------------------------ functions
-    def arguments(self, grid: Grid) -> list[tuple[str, str]]:
-        """(C type, name) of what a block needs from outside, in a fixed order."""
+    def arguments(self, grid: Grid) -> list[tuple[str, Buffer | Var]]:
+        """What a block needs from outside, each with its C type, in a fixed order."""
         used = uses(grid.body)
         shapes = uses([d for b in used.buffers for d in b.shape])
         roots = {b.root for b in used.buffers}
         written = {b.root for b in used.written}
-        out = [
-            (f"{'' if b in written else 'const '}{storage(b.type)} *", c_name(b.name)) for b in self.global_buffers() if b in roots
+        out: list[tuple[str, Buffer | Var]] = [
+            (f"{'' if b in written else 'const '}{storage(b.type)} *", b) for b in self.global_buffers() if b in roots
         ]
         own = {v.name for v in grid.vars} | {v.name for v in used.bound}
         names = sorted({v.name: v for v in used.used | shapes.used if v.name not in own}.values(), key=lambda v: v.name)
-        out += [(f"{c_type(v.type)} ", c_name(v.name)) for v in names]
+        out += [(f"{c_type(v.type)} ", v) for v in names]
         return out
+
+    def argument_name(self, what: Buffer | Var) -> str:
+        return self.name(what) if isinstance(what, Var) else c_name(what.name)
 
     def global_buffers(self) -> list[Buffer]:
         return [*self.passed_buffers(), *(s.buffer for s in self.kernel.body if isinstance(s, AllocateGlobal))]
@@ -129,9 +133,9 @@ class _Emitter(CFamily):
     def block_function(self, grid: Grid) -> None:
         out = self.out
         self.taken |= {c_name(b.name) for b in self.global_buffers()} | {c_name(t.buffer.name) for t in grid.tiles}
-        self.taken |= {c_name(v.name) for v in uses(grid).free} | {c_name(n.buffer.name) for n in walk(grid) if isinstance(n, Declare)}
+        self.taken |= {c_name(n.buffer.name) for n in walk(grid) if isinstance(n, Declare)}
         given = self.arguments(grid)
-        params = [f"{kind}{name}" for kind, name in given]
+        params = [f"{kind}{self.bind(what) if isinstance(what, Var) else c_name(what.name)}" for kind, what in given]
         params += [f"int64_t {self.bind(v)}" for v in grid.vars]
         needs_scratch = grid.scratch_bytes > 0 or any(isinstance(n, GemmCall) for n in walk(grid))
         fails = needs_scratch or any(isinstance(n, Fail) for n in walk(grid))
@@ -350,7 +354,7 @@ class _Emitter(CFamily):
         given, fails = self.calls[s.name]
         extents = [self.plain(e) for e in s.extents]
         names = [self.bind(v) for v in s.vars]
-        call = ", ".join([*(name for _, name in given), *names, *(["&failed"] if fails else [])])
+        call = ", ".join([*(self.argument_name(what) for _, what in given), *names, *(["&failed"] if fails else [])])
         single = all(isinstance(e, Const) and e.value == 1 for e in s.extents)
         if single:
             with self.out.block(""):

@@ -55,7 +55,7 @@ class Writer:
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
         """`head {`, the lines written meanwhile, and `tail`."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{" if head else "{")
         self.depth += 1
         yield
         self.depth -= 1

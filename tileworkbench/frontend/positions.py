@@ -7,15 +7,15 @@ Outer frames (the kernel that called a macro or a helper) become the chain of ca
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import sysconfig
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
 from ..base.span import Span
 
-_OURS = str(Path(__file__).resolve().parent.parent) + "/"
+_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _LIBRARY = tuple({sysconfig.get_paths()[k] + "/" for k in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 LABELS: dict[str, str] = {}

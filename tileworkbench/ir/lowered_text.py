@@ -1,14 +1,12 @@
-"""Lowered nodes as text, for the printer.
+"""Lowered nodes as text: importing this module teaches the printer to show them.
 
     for i: int32 in vector(0i32, 64i32):        a `Loop` with `simd`
       acc@[i] = max(acc@[i], 0.0f32)            `@[...]` is a flat offset
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..base.dtypes import INDEX
-from .expr import Buffer, Expr, Var
+from .expr import Expr, Var
 from .lowered import (
     Address,
     AllocateGlobal,
@@ -26,10 +24,8 @@ from .lowered import (
     SetElement,
     Text,
 )
+from .printer import LATER_STAGES, LaterStage, ShowBuffer, ShowExpr
 from .stmt import Body, Stmt
-
-ShowExpr = Callable[[Expr], str]
-ShowBuffer = Callable[[Buffer], str]
 
 
 def lowered_expr(e: Expr, show: ShowExpr, name: ShowBuffer) -> str | None:
@@ -86,3 +82,6 @@ def lowered_body(s: Stmt) -> Body | None:
 
 def _bound(var: Var) -> str:
     return var.name if var.type == INDEX else f"{var.name}: {var.type}"
+
+
+LATER_STAGES.append(LaterStage(lowered_expr, lowered_head, lowered_body))

@@ -12,17 +12,17 @@ covers the whole; a cast prints as a call of its dtype.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ..base.dtypes import INDEX, DType
 from .expr import AddressOf, Binary, Buffer, CallExtern, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
-from .lowered_text import lowered_body, lowered_expr, lowered_head
 from .node import Node, walk
 from .stmt import (
     Assert,
     Atomic,
+    Body,
     Break,
     Collective,
     Continue,
@@ -50,6 +50,21 @@ from .stmt import (
     While,
 )
 
+ShowExpr = Callable[[Expr], str]
+ShowBuffer = Callable[[Buffer], str]
+
+
+@dataclass(frozen=True, slots=True)
+class LaterStage:
+    """How a module with nodes of a later stage prints them; each function gives None for a node that is not its own."""
+
+    expr: Callable[[Expr, ShowExpr, ShowBuffer], str | None]
+    head: Callable[[Stmt, ShowExpr, ShowBuffer], str | None]
+    body: Callable[[Stmt], Body | None]
+
+
+LATER_STAGES: list[LaterStage] = []  # filled by the modules themselves, so that a traced kernel can be printed without loading them
+
 _SUFFIX = {
     "float64": "f64", "float32": "f32", "tfloat32": "tf32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     **{f"int{b}": f"i{b}" for b in (4, 8, 16, 32, 64)}, **{f"uint{b}": f"u{b}" for b in (4, 8, 16, 32, 64)},
@@ -63,6 +78,10 @@ _INFIX = {
 }  # fmt: skip
 _PREFIX = {"not": ("not ", 4), "neg": ("-", 12), "bitnot": ("~", 12)}
 _TERNARY, _COMPARE, _ATOM = 1, 5, 20
+
+
+def _later_body(s: Stmt) -> Body | None:
+    return next((body for stage in LATER_STAGES if (body := stage.body(s)) is not None), None)
 
 
 def print_kernel(kernel: Kernel, spans: bool = False) -> str:
@@ -145,7 +164,11 @@ class _Printer:
             case AddressOf(buffer, indices):
                 return f"address_of({self.buffer(buffer)}[{self.list(indices)}])"
             case _:
-                return lowered_expr(e, self.expr, self.buffer) or self.generic(e)
+                return self.later(e) or self.generic(e)
+
+    def later(self, e: Expr) -> str | None:
+        """An expression of a later stage, if some stage knows it."""
+        return next((text for stage in LATER_STAGES if (text := stage.expr(e, self.expr, self.buffer)) is not None), None)
 
     def list(self, items: Iterable[Expr]) -> str:
         return ", ".join([self.expr(i) for i in items])
@@ -172,7 +195,7 @@ class _Printer:
         """A node that this module does not know (one of a later stage), field by field."""
         if isinstance(node, Expr) and type(node) in _KNOWN_EXPR:
             return self.expr(node)
-        if isinstance(node, Expr) and (text := lowered_expr(node, self.expr, self.buffer)) is not None:
+        if isinstance(node, Expr) and (text := self.later(node)) is not None:
             return text
         if isinstance(node, Region):
             return self.region(node)
@@ -209,7 +232,7 @@ class _Printer:
                 yield from self.body(body, depth + 1)
             case ParallelFor(body=body) | For(body=body) | PipelinedFor(body=body) | While(body=body):
                 yield from self.body(body, depth + 1)
-            case _ if (inside := lowered_body(s)) is not None:
+            case _ if (inside := _later_body(s)) is not None:
                 yield from self.body(inside, depth + 1)
             case _ if type(s) not in _KNOWN_STMT:
                 for name, value in _bodies(s):
@@ -268,8 +291,8 @@ class _Printer:
                 return f"evaluate {self.expr(value)}"
             case Launch():
                 return self.launch(s)
-            case _ if (text := lowered_head(s, self.expr, self.buffer)) is not None:
-                return text
+            case _ if texts := [text for stage in LATER_STAGES if (text := stage.head(s, self.expr, self.buffer)) is not None]:
+                return texts[0]
             case _:
                 shown = [f"{f.name}={self.generic(getattr(s, f.name))}" for f in fields(s) if f.name != "span" and not _is_body(getattr(s, f.name))]
                 return f"{type(s).__name__}({', '.join(shown)})"

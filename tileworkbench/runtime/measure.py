@@ -27,7 +27,7 @@ from ..base.errors import CompilerError
 from ..base.machine import Level, Machine, Peak, Quantity
 from . import cache, toolchain
 from .fork import available_cores
-from .knees import Plateau, find_plateaus
+from .knees import Plateau, find_plateaus, without_transitions
 from .loader import Entry, load
 from .probes import arithmetic_probes, probe_text
 from .storage import cache_folder, write_atomically
@@ -150,7 +150,7 @@ def _levels(read: Entry, isa: Isa, threads: int) -> tuple[Level, ...]:
 
     rates = [rate(size, 1) for size in sizes]
     rates = list(itertools.accumulate(reversed(rates), max))[::-1]  # a larger set is never read faster: what lies below was disturbed
-    plateaus = find_plateaus(sizes, rates)
+    plateaus = without_transitions(find_plateaus(sizes, rates))
     stated = _stated_capacities()
     registers = Level(
         "registers", Quantity(isa.registers * isa.vector_bytes / 1024, "KiB", f"{isa.registers} registers of {isa.vector_bytes} bytes"), None, None
@@ -181,10 +181,10 @@ def _probe_size(plateau: Plateau, below: int, largest: int, sharers: int, unit: 
 
 
 def _capacity(plateau: Plateau, stated: list[int]) -> Quantity | None:
-    """The level's capacity: what the system states if the curve agrees within a factor of 2, else what the curve says."""
+    """The level's capacity: what the system states if the curve agrees within a factor of 2.5, else what the curve says."""
     if plateau.capacity is None:
         return None
-    near = [s for s in stated if s / 2.1 <= plateau.capacity <= s * 2.1]
+    near = [s for s in stated if s / 2.5 <= plateau.capacity <= s * 2.5]
     size = min(near, key=lambda s: abs(math.log(s / (plateau.capacity or 1)))) if near else plateau.capacity
     source = "stated by the system, and the read rate falls there" if near else "where the read rate falls"
     return Quantity(size / 1024, "KiB", source, not near) if size < 1 << 20 else Quantity(size / (1 << 20), "MiB", source, not near)

@@ -16,7 +16,7 @@ from ..analysis.linear import to_expr
 from ..base.dtypes import INDEX
 from ..base.errors import TileBoundsError, UnsupportedError
 from ..ir.build import TRUE, cast, choose, every, index
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, const
+from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, const
 from ..ir.lowered import Address, AtomicOp, Element, SetElement
 from ..ir.stmt import Atomic, Evaluate, If, Kernel, Let, Region, Stmt, Store
 from .scoped import Result, Scoped
@@ -37,7 +37,15 @@ class _Flatten(Scoped):
             case AddressOf(buffer, indices):
                 return Address(buffer, flat_offset(buffer, indices), span=expr.span)
             case Binary("floordiv" | "floormod", a, Const(d)) if expr.dtype == INDEX and int(d) > 0:
-                return self.division(expr, a, int(d))
+                return self.division(expr, a)
+            case Binary("add" | "sub" | "mul" as op, Const(x), Const(y)) if expr.dtype.is_int:
+                return const({"add": int(x) + int(y), "sub": int(x) - int(y), "mul": int(x) * int(y)}[op], expr.dtype)
+            case Cast(Const(x, kind), to) if kind.is_int and to.is_int:
+                return const(int(x), to)
+            case Binary("shr", a, Const(count)) if expr.dtype == INDEX and 0 < int(count) < 62:
+                return self.division(Binary("floordiv", a, index(1 << int(count)), span=expr.span), a)
+            case Binary("bitand", a, Const(mask)) if expr.dtype == INDEX and int(mask) > 0 and int(mask) & (int(mask) + 1) == 0:
+                return self.division(Binary("floormod", a, index(int(mask) + 1), span=expr.span), a)
             case _:
                 return expr
 
@@ -59,7 +67,7 @@ class _Flatten(Scoped):
             case _:
                 return stmt
 
-    def division(self, expr: Binary, a: Expr, d: int) -> Expr:
+    def division(self, expr: Binary, a: Expr) -> Expr:
         """Floor division is C's where the numerator is not negative; multiples of the divisor go away."""
         exact = self.bounds.sum(expr)
         if not any(isinstance(t, Binary) and t.op in ("floordiv", "floormod") for t in exact.terms):

@@ -16,8 +16,9 @@ from ..base.dtypes import INDEX, INT32
 from ..ir.build import ZERO, both, cast, every, index, int32, maximum, minimum
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Select, Unary, Var
 from ..ir.lowered import Address, AtomicOp, Declare, Element, EndIteration, Loop, SetElement
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.node import Node, map_children, replace, rewrite, walk
 from ..ir.stmt import Body, Continue, Evaluate, If, Kernel, Let, ParallelFor, Stmt, While
+from .distribute import Runs, Turns, distribute, flat
 from .names import Names
 from .scoped import Result, Scoped
 from .vector_body import VectorBody
@@ -54,25 +55,56 @@ class _Lower(Scoped):
         for axis in loops:
             if has_load(axis.stop):
                 axis.stop = axis.extent = self._name(axis.stop, f"{axis.var.hint or axis.var.name}_stop", before)
+        apart = None if simple or inner_loop is not None else self.distribute(loops, body)
+        if apart is not None:
+            return (*before, *self.around(apart[0][:-1], (*apart[1], *self.runs(apart[2], apart[0][-1], stmt)), stmt))
         leaf = self.clip(loops, leaf, body, before)
         static = isinstance(stmt.extents[stmt.vars.index(loops[-1].var)], Const)
         return (*before, *self.nest(loops, leaf, inner_loop, simple and static, stmt))
 
+    def distribute(self, loops: list[_Axis], body: Body) -> tuple[list[_Axis], Body, Runs] | None:
+        """The loops in their best order, and the body taken apart at its serial loops, if that makes vectors of contiguous elements."""
+        ordered = _order(loops, body)
+        axis = ordered[-1]
+        if not isinstance(axis.extent, Const) or _contiguity(axis, body) <= 0:
+            return None
+        apart = distribute(body, axis.var, int(axis.extent.value), lambda s: _is_simple(s), self.names)
+        if apart is None or any(_meets_itself(r.body) for r in flat(apart[1])):
+            return None
+        return (ordered, *apart)
+
+    def runs(self, runs: Runs, axis: _Axis, stmt: ParallelFor) -> Body:
+        out: list[Stmt] = []
+        for part in runs:
+            if isinstance(part, Turns):
+                out.append(replace(part.loop, body=self.runs(part.inside, axis, stmt)))
+            else:
+                out += self.vector(axis, part.body, stmt)
+        return tuple(out)
+
+    def vector(self, axis: _Axis, leaf: Body, stmt: ParallelFor) -> Body:
+        """A vector loop, after what it needs computed before."""
+        vector = VectorBody(axis.var, axis.extent, self.bounds, self.names)
+        inside = vector.rewrite(leaf)
+        var = int32(axis.var)
+        return (*vector.before, Loop(var, cast(axis.start, INT32), cast(axis.stop, INT32), inside, simd=True, span=stmt.span))
+
     def nest(self, loops: list[_Axis], leaf: Body, between: Loop | None, simd: bool, stmt: ParallelFor) -> Body:
         axis = loops[-1]
         if simd:
-            vector = VectorBody(axis.var, axis.extent, self.bounds, self.names)
-            inside = vector.rewrite(leaf)
-            var = int32(axis.var)
-            loop: Body = (*vector.before, Loop(var, cast(axis.start, INT32), cast(axis.stop, INT32), inside, simd=True, span=stmt.span))
+            loop = self.vector(axis, leaf, stmt)
         else:
             leaf, label = self.ends(leaf)
             loop = (Loop(axis.var, axis.start, axis.stop, leaf, label=label, span=stmt.span),)
         if between is not None:
             loop = (replace(between, body=loop),)
-        for axis in reversed(loops[:-1]):
-            loop = (Loop(axis.var, axis.start, axis.stop, loop, span=stmt.span),)
-        return loop
+        return self.around(loops[:-1], loop, stmt)
+
+    def around(self, loops: list[_Axis], body: Body, stmt: ParallelFor) -> Body:
+        """`body` in plain loops."""
+        for axis in reversed(loops):
+            body = (Loop(axis.var, axis.start, axis.stop, body, span=stmt.span),)
+        return body
 
     def ends(self, body: Body) -> tuple[Body, str]:
         """`EndIteration` is C's `continue`, or a jump to the end of the body from a loop inside."""
@@ -254,18 +286,19 @@ def _meets_itself(body: Body) -> bool:
 
 def _order(loops: list[_Axis], body: Body) -> list[_Axis]:
     """The loop along which most accesses are contiguous last."""
-    offsets = [linear(n.offset) for s in body for n in walk(s) if isinstance(n, (Element, SetElement)) and n.buffer.scope != "var"]
-
-    def rank(axis: _Axis) -> int:
-        if isinstance(axis.extent, Const) and int(axis.extent.value) < 4:
-            return -len(offsets)
-        steps = [f.coefficient(axis.var) for f in offsets]
-        return 2 * steps.count(1) + steps.count(0) - sum(s not in (0, 1) for s in steps)
-
     if len(loops) < 2:
         return loops
-    best = max(range(len(loops)), key=lambda n: (rank(loops[n]), n))
+    best = max(range(len(loops)), key=lambda n: (_contiguity(loops[n], body), n))
     return [*loops[:best], *loops[best + 1 :], loops[best]]
+
+
+def _contiguity(axis: _Axis, body: Body) -> int:
+    """How well a loop suits vectors: accesses side by side count for it, accesses apart against it."""
+    offsets = [linear(n.offset) for s in body for n in walk(s) if isinstance(n, (Element, SetElement)) and n.buffer.scope != "var"]
+    if isinstance(axis.extent, Const) and int(axis.extent.value) < 4:
+        return -len(offsets)
+    steps = [f.coefficient(axis.var) for f in offsets]
+    return 2 * steps.count(1) + steps.count(0) - sum(s not in (0, 1) for s in steps)
 
 
 def _tests(cond: Expr) -> list[Expr]:
@@ -291,4 +324,23 @@ def _without(stmt: Stmt, taken: list[Expr]) -> Body:
     if not isinstance(stmt, If):
         return (stmt,)
     rest = [t for t in _tests(stmt.cond) if t not in taken]
-    return (replace(stmt, cond=every(rest)),) if rest else stmt.then
+    return (replace(stmt, cond=every(rest)),) if rest else tuple(_safe_part(s) for s in stmt.then)
+
+
+def _safe_part(stmt: Stmt) -> Stmt:
+    """The loop ends now imply the tests, so what is read whatever else holds may be read anywhere in the loop."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case Element() if not node.anywhere:
+                return replace(map_children(node, change), anywhere=True)
+            case Select(cond):
+                return replace(node, cond=change(cond))
+            case Binary("and" | "or", a):
+                return replace(node, a=change(a))
+            case Expr():
+                return map_children(node, change)
+            case _:
+                return node
+
+    return map_children(stmt, change) if isinstance(stmt, (SetElement, Let)) else stmt

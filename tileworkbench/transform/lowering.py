@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
 from .absorb_fills import absorb_fills
 from .drop_unused import drop_unused
@@ -20,6 +21,7 @@ from .insert_barriers import insert_barriers
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .split_grid_syncs import split_grid_syncs
+from .split_parallel import split_parallel
 from .widen_floats import widen_floats
 
 
@@ -45,6 +47,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
     Step(absorb_fills),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
+    Step(split_parallel, because="flatten_accesses folds the divisions that this makes exact"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),

@@ -39,6 +39,7 @@ class VectorBody:
 
     def __init__(self, var: Var, extent: Expr, bounds: Bounds, names: Names) -> None:
         self.var, self.narrow = var, int32(var)
+        self.small = {var.name: self.narrow}  # indices that are int32 here
         self.extent, self.bounds, self.names = extent, bounds, names
         self.before: list[Stmt] = []
         self.known: dict[Expr, Var] = {}
@@ -54,6 +55,12 @@ class VectorBody:
         out: list[Stmt] = []
         for stmt in body:
             match stmt:
+                case Let(_, value) if self._is_fixed(value):
+                    self.before.append(stmt)
+                case Let(var, value) if var.type == INDEX and self.depends(value) and (small := self._small(value)) is not None:
+                    self.varying.add(var.name)
+                    self.small[var.name] = int32(var)
+                    out.append(replace(stmt, var=int32(var), value=small))
                 case Let(var, value):
                     self.varying.add(var.name)
                     reads, new = self._with_reads(value)
@@ -107,6 +114,10 @@ class VectorBody:
                 return True
         return False
 
+    def _is_fixed(self, value: Expr) -> bool:
+        """Whether a binding may go in front of the loop."""
+        return not self.depends(value) and all(n.anywhere for n in walk(value) if isinstance(n, Element))
+
     def index(self, offset: Expr) -> Expr:
         """An offset: only the loop variable changes its type."""
         return self._widen(self._hoist(offset))
@@ -138,7 +149,7 @@ class VectorBody:
             return map_children(expr, lambda n: self._hoist(n) if isinstance(n, Expr) else n)
         if not _is_costly(expr):
             return expr
-        if any(isinstance(n, Element) and not n.anywhere for n in walk(expr)):
+        if not self._is_fixed(expr):
             return expr
         if expr not in self.known:
             first = next((n.buffer.name for n in walk(expr) if isinstance(n, Element)), "fixed")
@@ -149,8 +160,8 @@ class VectorBody:
     def _widen(self, expr: Expr) -> Expr:
         """Index arithmetic with the int32 loop variable."""
         match expr:
-            case Var(name) if name == self.var.name:
-                return Cast(self.narrow, INDEX)
+            case Var(name) if name in self.small:
+                return Cast(self.small[name], INDEX)
             case Var() | Const():
                 return expr
             case Binary("truncdiv" | "truncmod" | "floordiv" | "floormod") if (small := self._small(expr)) is not None:
@@ -165,8 +176,8 @@ class VectorBody:
     def _small(self, expr: Expr) -> Expr | None:
         """The same index computed in int32, if every intermediate result fits."""
         match expr:
-            case Var(name) if name == self.var.name:
-                return self.narrow
+            case Var(name) if name in self.small:
+                return self.small[name]
             case Const(value):
                 return Const(value, INT32) if abs(int(value)) < 1 << 31 else None
             case _ if not self._fits(expr):
@@ -190,8 +201,8 @@ class VectorBody:
         match expr:
             case Binary("add" | "sub" | "mul" as op, a, b):
                 return Binary(op, self._wrapped(a), self._wrapped(b))
-            case Var(name) if name == self.var.name:
-                return self.narrow
+            case Var(name) if name in self.small:
+                return self.small[name]
             case Const(value):
                 return Const((int(value) + (1 << 31)) % (1 << 32) - (1 << 31), INT32)
             case _:

@@ -52,11 +52,21 @@ def _stored(expr: Expr, to: DType) -> Expr:
         return _value(expr)
     if isinstance(expr, AtomicOp):
         return _atomic(expr)
-    if isinstance(expr, (Element, Const, Reinterpret)) and expr.dtype == to:
+    if isinstance(expr, Reinterpret):
+        return _bits(expr)
+    if isinstance(expr, (Element, Const)) and expr.dtype == to:
         return map_children(expr, _stmt)
     if isinstance(expr, Cast) and expr.type == to:
         return _rounded(expr)
+    if isinstance(expr, Select) and _moves(expr):
+        parts = (_value(expr.cond), _stored(expr.then, to), _stored(expr.other, to))
+        return expr if parts == (expr.cond, expr.then, expr.other) else Select(*parts, span=expr.span)
     return Cast(_value(expr), to)
+
+
+def _moves(expr: Expr) -> bool:
+    """Whether a narrow float is only chosen among stored ones, without arithmetic."""
+    return isinstance(expr, (Element, Const)) or isinstance(expr, Select) and _moves(expr.then) and _moves(expr.other)
 
 
 def _rounded(expr: Cast) -> Cast:

@@ -49,14 +49,15 @@ TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, i
 }
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
-/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+/* This core's tile memory: it grows, and stays for the next call. */
 static char *twb_scratch(int64_t bytes) {
   if (twb_area_bytes < bytes) {
+    const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
-    twb_area_bytes = (bytes + 2097151) & -2097152;
-    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    twb_area_bytes = (bytes + page - 1) & -page;
+    twb_area = aligned_alloc(page, twb_area_bytes);
     if (!twb_area) twb_area_bytes = 0;
-    else madvise(twb_area, twb_area_bytes, 14);
+    else if (page > 4096) madvise(twb_area, twb_area_bytes, 14);
   }
   return twb_area;
 }

@@ -10,14 +10,15 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 TWB_FN int64_t twb_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63 ? 63 : b); }
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
-/* This core's tile memory: it grows, starts at a huge page, and stays for the next call. */
+/* This core's tile memory: it grows, and stays for the next call. */
 static char *twb_scratch(int64_t bytes) {
   if (twb_area_bytes < bytes) {
+    const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
-    twb_area_bytes = (bytes + 2097151) & -2097152;
-    twb_area = aligned_alloc(2097152, twb_area_bytes);
+    twb_area_bytes = (bytes + page - 1) & -page;
+    twb_area = aligned_alloc(page, twb_area_bytes);
     if (!twb_area) twb_area_bytes = 0;
-    else madvise(twb_area, twb_area_bytes, 14);
+    else if (page > 4096) madvise(twb_area, twb_area_bytes, 14);
   }
   return twb_area;
 }
@@ -47,21 +48,25 @@ static void threads_reduce_block(const float *A, float *B, int64_t bx, int32_t *
       sent[tx] = v_2[tx];
       asked[tx] = (int32_t)twb_shr_i64(16, r);
     }
-    #pragma omp simd
-    for (int32_t tx = 0; tx < 128; ++tx) {
-      const int64_t lane = (int64_t)tx % 32;
-      const int64_t target = lane + asked[tx];
-      const float sent_tx = sent[tx];
-      const float v_1 = (target >= 0) & (target < 32) ? (tx - lane + target < 128 ? sent[tx - lane + target] : 0.0f) : sent_tx;
-      v_2[tx] = v_2[tx] + v_1;
+    for (int64_t tx_32 = 0; tx_32 < 4; ++tx_32) {
+      #pragma omp simd
+      for (int32_t tx = 0; tx < 32; ++tx) {
+        const int32_t lane = tx;
+        const int64_t target = lane + asked[tx_32 * 32 + tx];
+        const float sent_tx = sent[tx_32 * 32 + tx];
+        const float v_1 = (target >= 0) & (target < 32) ? sent[tx_32 * 32 + tx - lane + target] : sent_tx;
+        v_2[tx_32 * 32 + tx] = v_2[tx_32 * 32 + tx] + v_1;
+      }
     }
   }
   /* programs.py:83: if tx % 32 == 0: */
-  #pragma omp simd
-  for (int32_t tx = 0; tx < 128; ++tx) {
-    if (tx % 32 == 0) {
-      /* programs.py:84: warp[tx // 32] = v */
-      warp[tx / 32] = v_2[tx];
+  for (int64_t tx_32 = 0; tx_32 < 4; ++tx_32) {
+    #pragma omp simd
+    for (int32_t tx = 0; tx < 32; ++tx) {
+      if (tx == 0) {
+        /* programs.py:84: warp[tx // 32] = v */
+        warp[tx_32] = v_2[tx_32 * 32 + tx];
+      }
     }
   }
   const float warp_0 = warp[0] + warp[1] + warp[2] + warp[3];
