@@ -1,4 +1,5 @@
 """The demo and the command line."""
+
 from __future__ import annotations
 
 from pathlib import Path

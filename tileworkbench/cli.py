@@ -1,4 +1,5 @@
 """The `tileworkbench` command: demo, doctor, cache, lab, bench."""
+
 from __future__ import annotations
 
 import argparse

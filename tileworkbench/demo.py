@@ -3,6 +3,7 @@
 Every result is compared with an independent formula in float64 whose tolerance follows from the number format and the length of the sums. Without a
 C compiler the same programs run through the interpreter, at small sizes.
 """
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Proofs about integers: what is provable, and that nothing false is ever proved."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,4 +1,5 @@
 """Which values all threads of a block share."""
+
 from __future__ import annotations
 
 import tileworkbench.language as T

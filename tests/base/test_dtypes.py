@@ -19,7 +19,9 @@ def test_a_dtype_is_its_name_and_there_is_one_of_each(name: str) -> None:
     assert DType(DType(name)) is DType(name)
 
 
-@pytest.mark.parametrize(("alias", "name"), [("float", "float32"), ("half", "float16"), ("int", "int32"), ("long", "int64"), ("torch.bfloat16", "bfloat16")])
+@pytest.mark.parametrize(
+    ("alias", "name"), [("float", "float32"), ("half", "float16"), ("int", "int32"), ("long", "int64"), ("torch.bfloat16", "bfloat16")]
+)
 def test_aliases(alias: str, name: str) -> None:
     assert DType(alias) is DType(name)
 

@@ -6,7 +6,9 @@ from tileworkbench.base import errors
 from tileworkbench.base.span import Span
 
 SPAN = Span("gemm.py", 21, 6, 21, 9, text="      foo(b_s)")
-FAMILY = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.TileError) and c not in (errors.TileError, errors.ErrorGroup)]
+FAMILY = [
+    c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.TileError) and c not in (errors.TileError, errors.ErrorGroup)
+]
 
 
 @pytest.mark.parametrize("kind", FAMILY, ids=lambda c: c.__name__)

@@ -1,4 +1,5 @@
 """The machine value: rates by threads, ridges, and its way through JSON."""
+
 from __future__ import annotations
 
 import json

@@ -1,11 +1,11 @@
 """Random copies and fills: every form of region, type, stride and view."""
 from __future__ import annotations
 
-from differential.cases import ALL, Maker, row_major
+from differential.cases import ALL, Maker
 
 from tileworkbench.base.dtypes import DType
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Var, const
-from tileworkbench.ir.stmt import Copy, Fill, For, Launch, Region, Stmt, Store, whole
+from tileworkbench.ir.stmt import Copy, Fill, For, Region, Stmt, whole
 
 
 class CopyMaker(Maker):
@@ -131,10 +131,7 @@ class CopyMaker(Maker):
 
     def box(self, buffer: Buffer, extents: list[int]) -> Region:
         starts = tuple(self.start(n, e) for n, e in zip(self.size_of(buffer), extents, strict=True))
-        made = [Const(e) for e in extents]
-        if not buffer.is_on_chip and self.chance(0.0):
-            made[0] = Const(extents[0])
-        return Region(buffer, starts, tuple(made))
+        return Region(buffer, starts, tuple(Const(e) for e in extents))
 
     def start(self, size: int, extent: int) -> Expr:
         """Inside mostly; else before, behind or across an end; perhaps a block or loop variable with a factor."""
@@ -163,6 +160,3 @@ def symbolic_extents(maker: Maker):
         body.append(Fill(Region(a, (Const(maker.between(-1, 2)), Const(0)), (extent, Const(cols))), const(1, a.type)))
     maker.launch(body)
     return maker.case
-
-
-__all__ = ["CopyMaker", "Launch", "Store", "row_major", "symbolic_extents"]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from differential.cases import Maker
 
 from tileworkbench.base.dtypes import BOOL, INDEX, DType
-from tileworkbench.ir.expr import Binary, Cast, Const, Expr, Reinterpret, Select, Unary, Var, const
+from tileworkbench.ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var, const
 
 Sized = tuple[Expr, float]  # an expression and a bound on its magnitude
-EXACT = {"float64": 2.0**50, "float32": 2.0**23, "tfloat32": 2.0**23, "float16": 2.0**11, "bfloat16": 2.0**8, "float8_e4m3fn": 2.0**4, "float8_e5m2": 2.0**3}
+# integers up to here are exact
+EXACT = {"float64": 2.0**50, "float32": 2.0**23, "float16": 2.0**11, "bfloat16": 2.0**8, "float8_e4m3fn": 2.0**4, "float8_e5m2": 2.0**3}
 INT_OPS = (
     "add", "sub", "mul", "min", "max", "bitand", "bitor", "bitxor", "floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr",
 )  # fmt: skip
@@ -133,12 +134,3 @@ class Exprs:
                 return Binary("sub", Const(m.between(0, 9)), var)
             case _:
                 return var
-
-    def bits(self, dtype: DType) -> Sized | None:
-        """A value read as another type of its width."""
-        twins = {32: ("float32", "int32", "uint32"), 64: ("float64", "int64", "uint64"), 16: ("float16", "int16", "uint16", "bfloat16")}
-        choice = [t for t in twins.get(dtype.bits, ()) if t != dtype]
-        if not choice or dtype.is_float:
-            return None
-        x, _ = self.simple(DType(self.maker.pick(choice)))
-        return Reinterpret(x, dtype), float("inf")

@@ -4,10 +4,10 @@ from __future__ import annotations
 import random
 
 from differential.cases import Case, Maker
-from differential.parallel import ParallelMaker
 from differential.copies import CopyMaker, symbolic_extents
-from differential.tiles import TileMaker
+from differential.parallel import ParallelMaker
 from differential.threads import ThreadMaker
+from differential.tiles import TileMaker
 from differential.whole import arithmetic, functions, launches
 
 FAMILIES = {

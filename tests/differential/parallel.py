@@ -6,7 +6,7 @@ from differential.exprs import EXACT, Exprs, Sized, clamp
 
 from tileworkbench.base.dtypes import DType
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Var, const
-from tileworkbench.ir.stmt import Atomic, Break, Continue, Copy, Fill, For, If, Let, ParallelFor, PipelinedFor, Region, Stmt, Store, While, whole
+from tileworkbench.ir.stmt import Atomic, Break, Continue, Copy, Fill, For, If, Let, ParallelFor, PipelinedFor, Region, Stmt, Store, whole
 
 SCALARS = (*FLOATS[:4], *INTS, "bool", "float32", "float32", "int32", "float8_e4m3fn", "int4", "uint4")
 
@@ -69,7 +69,8 @@ class ParallelMaker(Maker):
         tile = self.tile(shape, self.pick(SCALARS))
         self.tiles.append(tile)
         self.bounds[tile.name] = 4
-        body.append(Copy(whole(self.tensor(shape, tile.type)), whole(tile)) if self.chance(0.8) else Fill(whole(tile), const(self.between(0, 1), tile.type)))
+        fill = Fill(whole(tile), const(self.between(0, 1), tile.type))
+        body.append(Copy(whole(self.tensor(shape, tile.type)), whole(tile)) if self.chance(0.8) else fill)
         if self.chance(0.2) and tile.type.bits >= 8:
             count = 1
             for n in shape:
@@ -98,8 +99,7 @@ class ParallelMaker(Maker):
     def loop(self, depth: int) -> Stmt:
         var = self.var("k")
         self.outer.append(var)
-        saved = dict(self.bounds)
-        self.bounds = {name: float("inf") for name in saved}  # values grow from one iteration to the next
+        self.bounds = dict.fromkeys(self.bounds, float("inf"))  # values grow from one iteration to the next
         body = [*self.top(depth - 1)]
         if self.chance(0.3):
             body.insert(self.between(0, len(body)), If(self.exprs([]).test(1), (self.pick((Break(), Continue())),)))
@@ -181,7 +181,7 @@ class ParallelMaker(Maker):
         if self.chance(0.3):
             return e.test(1)
         var = self.pick(self.loops)
-        b = self.pick([*[d for d in self.case.dims], Const(self.between(-1, 12)), *self.outer])
+        b = self.pick([*self.case.dims, Const(self.between(-1, 12)), *self.outer])
         if self.chance(0.3):
             b = self.pick([Cast(v, DType("int64")) if v.type != "int64" else v for v, _ in self.lets if v.type.is_int] or [b])
         elif self.chance(0.3):
@@ -192,7 +192,6 @@ class ParallelMaker(Maker):
     def inner_loop(self, depth: int) -> Stmt:
         var = self.var("r")
         self.outer.append(var)
-        saved = dict(self.bounds)
         for root in list(self.own):
             self.bounds[self.own[root][0].name] = float("inf")
         for b in (*self.outputs, *self.tiles):
@@ -204,17 +203,15 @@ class ParallelMaker(Maker):
             body.insert(self.between(0, len(body)), If(self.exprs([*self.loops, var]).test(1), (self.pick((Break(), Continue())),)))
         self.outer.pop()
         stop: Expr = Const(self.between(0, 4)) if self.chance(0.7) else Binary("floormod", self.pick([*self.loops, *self.outer]), Const(4))
-        del saved
         return For(var, Const(self.pick((0, 0, 1))), stop, tuple(body), 1, self.pick(("serial", "unroll", "vectorized")))
 
     def atomic(self, e: Exprs) -> list[Stmt]:
         """A counter that many iterations bump."""
         buffer = self.pick((*self.outputs, *self.tiles))
-        if buffer.root.name in self.own or buffer.type.bits < 8 or buffer.type.is_bool or buffer.type in ("float8_e4m3fn", "float8_e5m2"):
+        if buffer.root.name in self.own or buffer.type.bits < 8 or buffer.type.is_bool or buffer.type.is_float and buffer.type.bits < 32:
             return []
-        if buffer.type.is_float and buffer.type.bits < 32 or buffer in self.read_here:
-            return []
-        index = tuple(Binary("floormod", Cast(e.value(DType("int32"), 1)[0], DType("int64")), Const(n + self.pick((0, 1)))) for n in self.size_of(buffer))
+        places = [Cast(e.value(DType("int32"), 1)[0], DType("int64")) for _ in range(buffer.rank)]
+        index = tuple(Binary("floormod", at, Const(n + self.pick((0, 1)))) for at, n in zip(places, self.size_of(buffer), strict=True))
         self.own[buffer.root.name] = (buffer, ())  # nothing else may touch it in this nest
         value, _ = e.value(buffer.type, 1)
         if buffer.type.is_float:
@@ -224,7 +221,7 @@ class ParallelMaker(Maker):
         return [Atomic(op, Region(buffer, index, one), value)]
 
     def store(self, e: Exprs) -> list[Stmt]:
-        choices = [b for b in (*self.outputs, *self.tiles) if b.rank >= len(self.loops) and b not in self.read_here]
+        choices = [b for b in (*self.outputs, *self.tiles) if b.rank >= len(self.loops)]
         choices = [b for b in choices if b.root.name not in self.own or (self.own[b.root.name][0] == b and self.own[b.root.name][1])]
         if not choices:
             return []
@@ -264,14 +261,9 @@ class ParallelMaker(Maker):
                 return var
 
     # ------------------------------------------------------------------------------------------ reads
-    @property
-    def read_here(self) -> list[Buffer]:
-        return self._read
-
     def exprs(self, loops: list[Var]) -> Exprs:
         return Exprs(self, self.leaf, [*loops, *self.outer])
 
-    _read: list[Buffer] = []
     loops: list[Var] = []
     private: list[Buffer] = []
 
@@ -313,6 +305,3 @@ class ParallelMaker(Maker):
                 return Binary("min", var, Const(max(0, n - 1)))
             case _:
                 return var
-
-
-__all__ = ["ParallelMaker", "While"]

@@ -27,8 +27,10 @@ static void *twb_exact(__SIZE_TYPE__ n) { void *p = 0; return posix_memalign(&p,
 
 def command(family: str, first: int, count: int, isa: str = "") -> tuple[list[str], dict[str, str]]:
     """What to run, and its environment."""
-    libraries = [subprocess.run(["gcc", f"-print-file-name={n}"], capture_output=True, text=True).stdout.strip() for n in ("libasan.so", "libubsan.so")]
-    env = {**os.environ, "LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=0"}
+    ask = [["gcc", f"-print-file-name={name}"] for name in ("libasan.so", "libubsan.so")]
+    libraries = [subprocess.run(line, capture_output=True, text=True).stdout.strip() for line in ask]
+    options = {"PYTHONMALLOC": "malloc", "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=0"}
+    env = {**os.environ, "LD_PRELOAD": " ".join(libraries), **options}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
     return [sys.executable, "-m", "differential.sanitized", family, str(first), str(count), isa], env
 

@@ -1,11 +1,12 @@
 """Run many random cases: `python -m differential.sweep FAMILY FIRST COUNT` from the tests folder."""
 from __future__ import annotations
 
-import random
 import sys
 import time
+
 from differential import families
-from differential.harness import ISAS, acceptable, compare, join
+from differential.harness import acceptable, compare, join
+
 from tileworkbench.ir.printer import print_kernel
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from codegen.differ import agree
-from codegen.ir_kit import BOOL, F16, F32, I32, I64, Cast, Reinterpret, Unary, Var, add, at, block, box, const, ix, kernel, lt, op, put, tensor, tile, whole
+from codegen.ir_kit import BOOL, I32, I64, Cast, Reinterpret, Unary, Var, add, at, block, box, const, ix, kernel, lt, op, put, tensor, tile, whole
 
 import tileworkbench.language as T
 from tileworkbench.base.dtypes import DType
 from tileworkbench.interpret import run as interpret
-from tileworkbench.ir.expr import Buffer, Const
+from tileworkbench.ir.expr import Const
 from tileworkbench.ir.stmt import Copy, Fill, For, Gemm, If, Let, ParallelFor, Reduce, Scan
 
 BX, I, J, K = (Var(n) for n in ("bx", "i", "j", "k"))
@@ -37,7 +37,8 @@ def test_a_region_that_is_certainly_outside_a_dynamic_tensor() -> None:
     """Nothing of A is read, so its dim appears in no statement; the call of the block still names it."""
     n = Var("n")
     a, b = tensor("A", (n,), safe_value=5), tensor("B", (4,))
-    out = agree(one("outside", [a, b], [Copy(box(a, (-6,), (4,)), whole(b))], dims=(n,)), [np.ones(3, np.float32), np.zeros(4, np.float32)], dims={"n": 3})
+    k = one("outside", [a, b], [Copy(box(a, (-6,), (4,)), whole(b))], dims=(n,))
+    out = agree(k, [np.ones(3, np.float32), np.zeros(4, np.float32)], dims={"n": 3})
     np.testing.assert_array_equal(out[1], 5)
 
 
@@ -90,7 +91,8 @@ def test_a_product_into_its_own_operand(mine: str) -> None:
     a, t, u = tensor("A", (16, 16)), tile("t", (16, 16)), tile("u", (16, 16))
     b = tensor("B", (16, 16))
     left, right = (t, u) if mine == "a" else (u, t)
-    body = [Copy(whole(a), whole(t)), Copy(whole(b), whole(u)), Gemm(whole(left), whole(right), whole(t), clear=const(True, BOOL)), Copy(whole(t), whole(a))]
+    product = Gemm(whole(left), whole(right), whole(t), clear=const(True, BOOL))
+    body = [Copy(whole(a), whole(t)), Copy(whole(b), whole(u)), product, Copy(whole(t), whole(a))]
     x, y = (np.random.default_rng(n).integers(-3, 4, (16, 16)).astype(np.float32) for n in (0, 1))
     out = agree(one("own", [a, b], body, [t, u]), [x, y])
     np.testing.assert_array_equal(out[0], x @ y if mine == "a" else y @ x)
@@ -107,7 +109,8 @@ def test_a_product_of_four_bit_integers() -> None:
 
 def test_a_sum_into_a_column_of_its_own_source() -> None:
     a, t = tensor("A", (3, 4)), tile("t", (3, 4))
-    body = [Copy(whole(a), whole(t)), Reduce("sum", whole(t), box(t, (0, 1), (3, 1)), 1), Reduce("sum", whole(t), box(t, (1, 0), (1, 4)), 0), Copy(whole(t), whole(a))]
+    column, row = box(t, (0, 1), (3, 1)), box(t, (1, 0), (1, 4))
+    body = [Copy(whole(a), whole(t)), Reduce("sum", whole(t), column, 1), Reduce("sum", whole(t), row, 0), Copy(whole(t), whole(a))]
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     want = x.copy()
     want[:, 1] = want.sum(1)
@@ -188,6 +191,3 @@ def test_a_thread_that_overwrites_what_its_neighbour_reads(by: int) -> None:
 
     a = np.arange(128, dtype=np.float32)
     np.testing.assert_array_equal(agree(turn.kernel, [a, np.zeros_like(a)])[1], np.roll(a, -by) + 1)
-
-
-__all__ = ["Buffer", "F16", "F32"]

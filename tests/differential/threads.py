@@ -8,9 +8,9 @@ from __future__ import annotations
 from differential.cases import Maker
 from differential.exprs import EXACT, Exprs, Sized, clamp
 
-from tileworkbench.base.dtypes import BOOL, DType
-from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Unary, Var, const
-from tileworkbench.ir.stmt import Atomic, Break, Collective, Continue, Copy, Fill, For, If, Let, ParallelFor, Region, Return, Stmt, Store, Sync, While, whole
+from tileworkbench.base.dtypes import DType
+from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Var, const
+from tileworkbench.ir.stmt import Atomic, Break, Collective, Continue, Copy, Fill, For, If, Let, ParallelFor, Region, Stmt, Store, Sync, While, whole
 
 TYPES = ("float32", "float32", "int32", "int32", "float16", "int64", "uint8", "uint32", "float64", "bool", "int8", "bfloat16")
 
@@ -147,7 +147,8 @@ class ThreadMaker(Maker):
         b = self.pick(self.shared)
         at = self.thread
         if uniform and self.chance(0.3):
-            at = self.pick((Binary("sub", Const(self.total - 1), self.thread), Binary("floormod", Binary("add", self.thread, Const(3)), Const(self.total))))
+            shifted = Binary("floormod", Binary("add", self.thread, Const(3)), Const(self.total))
+            at = self.pick((Binary("sub", Const(self.total - 1), self.thread), shifted))
         return [Store(b, (at,), self.value(b.type, 2, uniform))]
 
     def collective(self) -> list[Stmt]:
@@ -194,13 +195,11 @@ class ThreadMaker(Maker):
 
     def atomic(self, uniform: bool) -> list[Stmt]:
         kind = DType(self.pick(("int32", "float32", "int64", "uint32")))
-        on_chip = uniform and self.chance(0.4)
         value = self.value(kind, 1, uniform)
         if kind.is_float:
             value = clamp(value, 2)
         place = Binary("floormod", Binary("mul", self.thread, self.thread), Const(5))
         target = self.tensor([4], kind)
-        del on_chip
         return [Atomic(self.pick(("add", "max", "min")), Region(target, (place,), (Const(1),)), value)]
 
     def branch(self, depth: int, uniform: bool) -> list[Stmt]:
@@ -208,8 +207,6 @@ class ThreadMaker(Maker):
             cond: Expr = Binary(self.pick(("lt", "eq", "ge")), self.pick(self.uniform), Const(self.between(0, 2)))
             return [If(cond, tuple(self.block(depth - 1, True)), tuple(self.block(depth - 1, True)) if self.chance(0.5) else ())]
         cond = self.exprs(False).test(1) if self.chance(0.6) else Binary("lt", self.thread, Const(self.between(0, self.total)))
-        if uniform and self.chance(0.06) and depth == 3:
-            return [If(cond, (Return(),))] if False else []
         return [If(cond, tuple(self.block(depth - 1, False)), tuple(self.block(depth - 1, False)) if self.chance(0.5) else ())]
 
     def loop(self, depth: int, uniform: bool) -> list[Stmt]:
@@ -249,6 +246,3 @@ class ThreadMaker(Maker):
 
     def launch(self, body, allocs=(), grid=(), **more):
         super().launch(body, [*allocs, *getattr(self, "extra", [])], grid, **more)
-
-
-__all__ = ["BOOL", "ThreadMaker", "Unary"]

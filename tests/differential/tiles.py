@@ -5,7 +5,7 @@ from differential.cases import INTS, Maker
 
 from tileworkbench.base.dtypes import BOOL, DType
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, const
-from tileworkbench.ir.stmt import Atomic, Copy, Fill, Gemm, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store, whole
+from tileworkbench.ir.stmt import Atomic, Copy, Fill, Gemm, ParallelFor, Reduce, Region, Scan, Stmt, Store, whole
 
 REDUCTIONS = ("sum", "abssum", "max", "min", "absmax", "bitand", "bitor", "bitxor", "any", "all")
 GEMM_TYPES = (
@@ -62,11 +62,13 @@ class TileMaker(Maker):
         body: list[Stmt] = []
         for _ in range(self.between(1, 4)):
             op = self.pick(REDUCTIONS)
-            kinds = (*INTS, "int4", "uint4", "bool") if op.startswith("bit") else ("float32", "float32", "float64", "float16", "bfloat16", "float8_e5m2", *INTS)
+            floats = ("float32", "float32", "float64", "float16", "bfloat16", "float8_e5m2")
+            kinds = (*INTS, "int4", "uint4", "bool") if op.startswith("bit") else (*floats, *INTS)
             kind = self.pick(kinds)
             other = kind if self.chance(0.5) else self.pick(kinds)
             if op in ("any", "all"):
-                kind, other = self.pick(("bool", "float32", "int32", "uint8", "float16", "int64")), self.pick(("bool", "int32", "uint8", "float32", kind))
+                kind = self.pick(("bool", "float32", "int32", "uint8", "float16", "int64"))
+                other = self.pick(("bool", "int32", "uint8", "float32", kind))
             if kind == "bool" and op not in ("any", "all") or other == "bool" and op not in ("any", "all"):
                 other = kind
             extents = [self.pick((1, 2, 3, 5, 7, 8, 16, 17, 31, 64)) for _ in range(self.pick((1, 2, 2, 2, 3)))]
@@ -107,7 +109,7 @@ class TileMaker(Maker):
         body: list[Stmt] = []
         for _ in range(self.between(1, 2)):
             a, b, c = self.pick(GEMM_TYPES)
-            m, n, k = (self.pick((1, 2, 3, 5, 8, 13, 16, 17, 24, 32, 33, 48)) for _ in range(3))
+            m, n, k = (self.pick((1, 2, 3, 5, 8, 13, 16, 17, 24, 32, 33, 48, 64, 100)) for _ in range(3))
             ta, tb = self.chance(0.4), self.chance(0.4)
             x = self.operand([k, m] if ta else [m, k], a)
             y = self.operand([n, k] if tb else [k, n], b)
@@ -171,7 +173,8 @@ class TileMaker(Maker):
         if self.chance(0.3):
             source = whole(self.tensor(shape, self.pick(("float32", "int8", kind))))
         body.append(Atomic(op, region, source))
-        counter = self.tensor([1], "int32")
+        start = self.data([1], DType("int32"))
+        counter, first = self.tensor([1], "int32", None, start), self.tensor([1], "int32", None, start)
         seen = self.tensor([64], "int32", None, self.data([64], DType("int32"), 0))
         i, j = self.var("i"), self.var("j")
         one = tuple(Const(1) for _ in shape)
@@ -183,8 +186,7 @@ class TileMaker(Maker):
         # every ticket is drawn once, whatever the order
         body.append(ParallelFor((k,), (Const(7),), (
             Atomic("add", Region(counter, (Const(0),), (Const(1),)), const(1, DType("int32")), old),
-            Store(seen, (Cast(Binary("sub", old, Load(self.tensor([1], "int32", None, self.case.tensors[-2][1].array.copy()), (Const(0),))), DType("int64")),),
-                  const(1, DType("int32"))),
+            Store(seen, (Cast(Binary("sub", old, Load(first, (Const(0),))), DType("int64")),), const(1, DType("int32"))),
         )))  # fmt: skip
         if self.chance(0.5):
             got = self.var("got", kind)
@@ -201,6 +203,3 @@ class TileMaker(Maker):
             self.tiles.append(local)
         self.launch([*self.before, *body], self.tiles, [(bx, blocks)])
         return self.case
-
-
-__all__ = ["Let", "TileMaker"]

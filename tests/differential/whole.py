@@ -4,11 +4,12 @@ from __future__ import annotations
 from differential.cases import ALL, FLOATS, INTS, Maker
 from differential.exprs import COMPARES, INT_OPS
 
-from tileworkbench.base.dtypes import BOOL, INDEX, DType
+from tileworkbench.base.dtypes import INDEX, DType
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Load, Reinterpret, Select, Unary, Var
-from tileworkbench.ir.stmt import Copy, For, If, Let, ParallelFor, Region, Store
+from tileworkbench.ir.stmt import Copy, For, If, Let, ParallelFor, Region, Store, whole
 
 EXACT_FLOAT_OPS = ("add", "sub", "mul", "div", "min", "max", "copysign", "fmod")
+TWINS = {16: ("int16", "uint16", "float16", "bfloat16"), 32: ("int32", "uint32", "float32"), 64: ("int64", "uint64", "float64")}
 EXACT_UNARY = ("neg", "abs", "floor", "ceil", "trunc", "round", "nearbyint", "sqrt")
 NEAR_UNARY = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
@@ -35,7 +36,7 @@ def arithmetic(m: Maker):
         elif what == 2:
             value = x
         elif what == 3 and kind.bits in (16, 32, 64):
-            value = Reinterpret(x, DType(m.pick({16: ("int16", "uint16", "float16", "bfloat16"), 32: ("int32", "uint32", "float32")}.get(kind.bits, ("int64", "float64")))))
+            value = Reinterpret(x, DType(m.pick(TWINS[kind.bits])))
         elif what == 4:
             value = Select(Binary("lt", x, y) if not kind.is_bool else x, y, x)
         elif kind.is_bool:
@@ -94,7 +95,7 @@ def launches(m: Maker):
         tile = m.tile([size, cols], kind)
         box = (Binary("mul", bx, Const(size)), Const(0)), (Const(size), Const(cols))
         if how == 0:
-            m.launch([Copy(Region(src, *box), Region(tile, (Const(0), Const(0)), box[1])), Copy(Region(tile, (Const(0), Const(0)), box[1]), Region(dst, *box))], [tile], [(bx, blocks)])
+            m.launch([Copy(Region(src, *box), whole(tile)), Copy(whole(tile), Region(dst, *box))], [tile], [(bx, blocks)])
             return
         i, j = m.var("i"), m.var("j")
         row = Binary("add", Binary("mul", bx, Const(size)), i)
@@ -114,6 +115,3 @@ def launches(m: Maker):
         wrapped = For(step, Const(0), Const(m.between(0, 3)), inner) if m.chance(0.5) else If(Binary("gt", rows, Const(m.between(0, 20))), inner)
         m.case.body = [*kept, wrapped]
     return m.case
-
-
-__all__ = ["BOOL", "arithmetic", "functions", "launches"]

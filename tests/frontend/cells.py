@@ -1,4 +1,5 @@
 """Kernels written as text: run like a notebook cell, so that a test can show the whole error that its author would see."""
+
 from __future__ import annotations
 
 import itertools

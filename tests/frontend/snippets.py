@@ -3,6 +3,7 @@
 `emitted("T.clear(F)")` is the IR of the statements as text; `refusal("T.copy(A[0, 0], F[0, 0:0])")` the whole text of the error.
 The statements start at column 13 of line 18 of `kernel.py` and see the names of HEAD.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -17,7 +18,7 @@ from tileworkbench.base.errors import TileError
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.ir.printer import print_kernel
 
-HEAD = '''n = T.dynamic("n")
+HEAD = """n = T.dynamic("n")
 
 @T.prim_func
 def kernel(
@@ -34,7 +35,7 @@ def kernel(
         x = T.alloc_var("float32")
         u = T.alloc_var("uint8")
         for k in T.serial(4):
-'''
+"""
 _numbers = itertools.count()
 
 

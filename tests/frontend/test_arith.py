@@ -1,4 +1,5 @@
 """Promotion, folding and affine differences of expressions."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Kernels in real IPython cells: run again with other text, with the same name, and with errors that name the cell."""
+
 from __future__ import annotations
 
 import pytest

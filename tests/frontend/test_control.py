@@ -1,4 +1,5 @@
 """Control flow: what belongs to the kernel is traced, everything else simply runs. Results come from the interpreter."""
+
 from __future__ import annotations
 
 from frontend.cells import cell, refusal, result, shown
@@ -66,13 +67,16 @@ def test_if_traces_both_sides_of_a_kernel_condition():
 
 
 def test_if_over_python_values_traces_one_side():
-    assert shown("""
+    assert (
+        shown("""
         flag = False
         if flag:
             B[0] = 1
         else:
             B[1] = 2
-    """) == "B[1] = 2.0f32"
+    """)
+        == "B[1] = 2.0f32"
+    )
 
 
 def test_range_is_a_serial_loop_with_bounds_and_step():
@@ -147,12 +151,15 @@ def test_while_whose_condition_has_effects_runs_them_each_time():
 
 
 def test_while_over_python_values_unrolls():
-    assert shown("""
+    assert (
+        shown("""
         step = 4
         while step > 0:
             B[step] = step
             step //= 2
-    """) == "B[4] = 4.0f32\nB[2] = 2.0f32\nB[1] = 1.0f32"
+    """)
+        == "B[4] = 4.0f32\nB[2] = 2.0f32\nB[1] = 1.0f32"
+    )
 
 
 def test_conditional_expressions_and_logic_are_lazy_and_mix_with_python():
@@ -171,12 +178,15 @@ def test_conditional_expressions_and_logic_are_lazy_and_mix_with_python():
 
 
 def test_python_short_circuit_keeps_its_meaning():
-    assert shown("""
+    assert (
+        shown("""
         names = {}
         value = names.get("x") or 3
         B[0] = value and 4
         B[1] = (names and names["missing"]) == {}
-    """) == "B[0] = 4.0f32\nB[1] = 1.0f32"
+    """)
+        == "B[0] = 4.0f32\nB[1] = 1.0f32"
+    )
 
 
 def test_a_false_python_operand_decides():
@@ -205,12 +215,7 @@ def test_statements_inside_loops_nest():
             for j in T.unroll(2):
                 if i > j:
                     B[i] = A[j]
-    """) == (
-        "for i in serial(0, 4):\n"
-        "  for j in unroll(0, 2):\n"
-        "    if i > j:\n"
-        "      B[i] = A[j]"
-    )
+    """) == ("for i in serial(0, 4):\n  for j in unroll(0, 2):\n    if i > j:\n      B[i] = A[j]")
 
 
 def test_assert_on_python_values_runs_while_building():

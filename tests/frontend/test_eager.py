@@ -1,4 +1,5 @@
 """Eager kernels: which parameters are what, where sizes are read, and the specialised kernel."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -38,19 +39,23 @@ def test_template_and_specialisation():
     t = template(made(GEMM), {"block": 16})
     assert t.sources == {"M": (ConstSource("A", 0),), "N": (ConstSource("B", 1),), "K": (ConstSource("A", 1), ConstSource("B", 0))}
     traced = t.specialise({"M": 64, "N": 48, "K": 32})
-    assert print_kernel(traced.kernel) == """kernel 'gemm':
+    assert (
+        print_kernel(traced.kernel)
+        == """kernel 'gemm':
   tensor A: global float16[64, 32], const_dims=('M', 'K')
   tensor B: global float16[32, 48], const_dims=('K', 'N')
   output C: global float16[64, 48]
   launch blocks (bx, by) in (3, 4), threads (tx) in (128,):
     alloc S: shared float16[16, 2]
     pass"""
+    )
     assert (traced.outputs, traced.returns_tuple) == ((2,), False)
     assert t.specialise({"M": 8, "N": 8, "K": 16}).kernel.params[2].buffer.static_shape() == (8, 8)
 
 
 def test_annotations_in_the_signature_scalars_and_strides():
-    t = template(made("""
+    t = template(
+        made("""
         def f(n: T.int32, X: T.Tensor((4,), "float32"), Y, k, eps: T.float32 = 1e-5):
             s = T.const("s")
             N, m = T.const("N"), T.dynamic("m")
@@ -59,7 +64,9 @@ def test_annotations_in_the_signature_scalars_and_strides():
             W = T.empty((N,), "int32")
             with T.Kernel(n) as b: pass
             return W, Z
-    """), {"k": 3})
+    """),
+        {"k": 3},
+    )
     assert (t.signature.runtime, t.signature.constants) == (("n", "X", "Y", "eps"), ("k",))
     assert t.sources == {"s": (ConstSource("Y", 0, "stride"),), "N": (ConstSource("Y", 0),)}
     traced = t.specialise({"s": 100, "N": 5})
@@ -70,7 +77,8 @@ def test_annotations_in_the_signature_scalars_and_strides():
 
 
 def test_dims_computed_from_constants():
-    t = template(made("""
+    t = template(
+        made("""
         def f(A, block):
             N = T.const("N")
             rows = T.ceildiv(N, block)
@@ -78,12 +86,15 @@ def test_dims_computed_from_constants():
             C = T.empty((rows,), "float32")
             with T.Kernel(rows) as b: pass
             return C
-    """), {"block": 16})
+    """),
+        {"block": 16},
+    )
     assert t.specialise({"N": 33}).kernel.params[1].buffer.static_shape() == (3,)
 
 
 def test_python_decides_by_the_constants():
-    t = template(made("""
+    t = template(
+        made("""
         def f(A):
             N = T.const("N")
             A: T.Tensor((N,), "float32")
@@ -93,13 +104,16 @@ def test_python_decides_by_the_constants():
                         A[i] = 1
                 else:
                     A[0] = 2
-    """), {})
+    """),
+        {},
+    )
     assert "A[0] = 2.0f32" in print_kernel(t.specialise({"N": 4}).kernel)
     assert "for i in serial(0, 40)" in print_kernel(t.specialise({"N": 40}).kernel)
 
 
 def test_macros_with_annotations_inside_an_eager_kernel():
-    t = template(cell("""
+    t = template(
+        cell("""
         @T.macro
         def half(x, out: T.SharedBuffer((4,), "float32")):
             y: T.float32
@@ -108,7 +122,9 @@ def test_macros_with_annotations_inside_an_eager_kernel():
             A: T.Tensor((4,), "float32")
             with T.Kernel(1) as b:
                 half(A[1], A)
-    """)["f"], {})
+    """)["f"],
+        {},
+    )
     assert "A[0] = x / 2.0f32" in print_kernel(t.specialise({}).kernel)
 
 

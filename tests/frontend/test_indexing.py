@@ -1,4 +1,5 @@
 """Elements, slices and variables of buffers."""
+
 from __future__ import annotations
 
 import pytest

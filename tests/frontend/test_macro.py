@@ -1,4 +1,5 @@
 """Macros, references and build-time classes."""
+
 from __future__ import annotations
 
 import pytest
@@ -59,13 +60,16 @@ def test_a_macro_is_inlined_with_positional_and_keyword_arguments():
 
 
 def test_references_store_to_the_callers_element_and_variable():
-    out = result("""
+    out = result(
+        """
         v = T.alloc_var("int32", 5)
         bump(v)
         bump(B[2], by=10)
         bump(v=B[n])
         B[0] = v
-    """, **MACROS)
+    """,
+        **MACROS,
+    )
     assert out[:4] == [7, -1, 19, 1]
 
 
@@ -111,13 +115,17 @@ def test_a_returned_value_is_computed_before_later_effects():
 
 
 def test_meta_class_objects_hold_variables():
-    out = result("""
+    out = result(
+        """
         c = Counter(2)
         for i in T.serial(n):
             c.step(2)
         B[0] = c.value
         B[1] = c.twice
-    """, 2, **MACROS)
+    """,
+        2,
+        **MACROS,
+    )
     assert out[:2] == [6, 12]
 
 

@@ -1,4 +1,5 @@
 """Assignment: values are computed where they are assigned, variables are stored to, everything else binds as in Python."""
+
 from __future__ import annotations
 
 from frontend.cells import cell, failure, refusal, result, shown
@@ -34,14 +35,17 @@ def test_a_variable_read_into_a_name_is_a_snapshot():
 
 
 def test_buffers_and_python_values_bind_as_they_are():
-    assert shown("""
+    assert (
+        shown("""
         C = A
         k = 3
         k += 4
         names = ["a"]
         names += ["b"]
         B[k] = C[len(names)]
-    """) == "B[7] = A[2]"
+    """)
+        == "B[7] = A[2]"
+    )
 
 
 def test_tuple_list_starred_and_chained_targets():
@@ -134,7 +138,8 @@ def test_augmented_items_evaluate_target_and_index_once():
 
 
 def test_attributes_hold_build_time_state():
-    out = result("""
+    out = result(
+        """
         box.x = A[3]
         box.v = T.alloc_var("int32", 1)
         for i in T.serial(4):
@@ -142,7 +147,9 @@ def test_attributes_hold_build_time_state():
         box.v += 1
         B[0] = box.x
         B[1] = box.v
-    """, box=type("Box", (), {})())
+    """,
+        box=type("Box", (), {})(),
+    )
     assert out[:2] == [3, 6]
 
 
@@ -238,8 +245,4 @@ def test_pythons_own_errors_say_where():
 
     with pytest.raises(ZeroDivisionError) as caught:
         cell("@T.prim_func\ndef main(A: T.Tensor((4,))):\n    with T.Kernel(1) as bx:\n        A[0] = 1 // 0\n", "divide")
-    assert caught.value.__notes__ == [
-        "divide:4:16: while building the kernel `main`\n"
-        "      A[0] = 1 // 0\n"
-        "             ^^^^^^"
-    ]
+    assert caught.value.__notes__ == ["divide:4:16: while building the kernel `main`\n      A[0] = 1 // 0\n             ^^^^^^"]

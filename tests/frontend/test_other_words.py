@@ -1,4 +1,5 @@
 """Casts, math, atomics, threads, effects, hints and the words of other targets."""
+
 from __future__ import annotations
 
 import math
@@ -28,9 +29,7 @@ IR = {
     "V[0] = T.max(V[0], 0) - T.min(1, V[1])": "V[0] = max(V[0], 0.0f32) - min(1.0f32, V[1])",
     "V[0] = T.clamp(V[0], -448, 448)": "V[0] = min(max(V[0], -448.0f32), 448.0f32)",
     "V[0] = T.max_value('float16') + T.min_value('float32')": "V[0] = -3.4028234663852886e+38f32",
-    "V[0] = T.exp2(V[0] * 1.5) + T.rsqrt(V[1]) + T.sigmoid(A[0, 0])": (
-        "V[0] = exp2(V[0] * 1.5f32) + rsqrt(V[1]) + float32(sigmoid(A[0, 0]))"
-    ),
+    "V[0] = T.exp2(V[0] * 1.5) + T.rsqrt(V[1]) + T.sigmoid(A[0, 0])": ("V[0] = exp2(V[0] * 1.5f32) + rsqrt(V[1]) + float32(sigmoid(A[0, 0]))"),
     "V[0] = T.sqrt(W[0])": "V[0] = sqrt(float32(W[0]))",
     "W[0] = T.floor(W[1]) + T.popcount(W[2])": "W[0] = W[1] + popcount(W[2])",
     "W[0] = T.ceildiv(W[1], 5)": "W[0] = W[1] // 5i32 + int32(W[1] % 5i32 != 0i32)",
@@ -125,9 +124,7 @@ def test_python_numbers_stay_python_numbers():
     assert T.if_then_else(False, 1, 2) == 2
 
 
-@pytest.mark.parametrize(
-    "name", "exp exp2 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh floor ceil trunc expm1".split()
-)
+@pytest.mark.parametrize("name", "exp exp2 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh floor ceil trunc expm1".split())
 def test_functions_of_python_numbers_agree_with_numpy(name):
     assert getattr(T, name)(0.7) == getattr(np, name)(0.7)
 

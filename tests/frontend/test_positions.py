@@ -1,4 +1,5 @@
 """Spans: the exact characters, through macros and helpers, in files and in notebook cells."""
+
 from __future__ import annotations
 
 import sys

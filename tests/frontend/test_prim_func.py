@@ -1,4 +1,5 @@
 """Lazy kernels: parameters, dims, outputs, launches."""
+
 from __future__ import annotations
 
 import pytest
@@ -69,7 +70,9 @@ def test_several_launches_with_a_workspace_and_host_control_flow():
                 with T.Kernel(1):
                     A[i] = 1
     """)["main"]
-    assert print_kernel(main.kernel) == """kernel 'main':
+    assert (
+        print_kernel(main.kernel)
+        == """kernel 'main':
   tensor A: global float32[4]
   scalar n: int32
   workspace W: global float32[int64(n), 4]
@@ -83,15 +86,22 @@ def test_several_launches_with_a_workspace_and_host_control_flow():
   for i in serial(0, int64(n)):
     launch blocks (bx_2) in (1), threads (tx_3) in (128,):
       A[i] = 1.0f32"""
+    )
 
 
 def test_one_block_index_is_also_a_tuple():
-    assert cell("""
+    assert (
+        cell("""
         @T.prim_func
         def main(A: T.Tensor((4,), "float32")):
             with T.Kernel(4) as (bx,):
                 A[bx] = 1
-    """)["main"].kernel.launches[0].block_vars[0].name == "bx"
+    """)["main"]
+        .kernel.launches[0]
+        .block_vars[0]
+        .name
+        == "bx"
+    )
 
 
 def test_zero_sized_dims_are_allowed():
@@ -148,10 +158,7 @@ def test_annotated_in_the_body_only():
 
 def test_star_parameters():
     assert failure("@T.prim_func\ndef main(*args):\n    pass\n") == (
-        "cell:2:1: syntax error: the kernel `main` has * parameters\n"
-        "      def main(*args):\n"
-        "      ^^^^^^^^^^^^^^^^\n"
-        "  hint: name each parameter"
+        "cell:2:1: syntax error: the kernel `main` has * parameters\n      def main(*args):\n      ^^^^^^^^^^^^^^^^\n  hint: name each parameter"
     )
 
 

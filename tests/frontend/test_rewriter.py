@@ -1,4 +1,5 @@
 """Rewriting keeps the meaning of plain Python: without kernel values the new function does what the old one did."""
+
 from __future__ import annotations
 
 import pytest

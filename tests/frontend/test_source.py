@@ -1,4 +1,5 @@
 """The source of a kernel is found wherever it was written, and is never a stale one."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -176,7 +177,7 @@ def test_columns_count_characters_not_bytes():
                 A[0] = "größe" and T.cpoy(A)
     """)
     assert text == (
-        'cell:4:28: name error: `T.cpoy` is not a word of the language\n'
+        "cell:4:28: name error: `T.cpoy` is not a word of the language\n"
         '      A[0] = "größe" and T.cpoy(A)\n'
         "                         ^^^^^^\n"
         "  hint: did you mean T.copy?"

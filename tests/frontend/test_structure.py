@@ -1,4 +1,5 @@
 """Launches, loops and allocations: the statements they become, and what is refused."""
+
 from __future__ import annotations
 
 import pytest
@@ -86,7 +87,8 @@ def test_loops_in_a_function_that_was_not_rewritten():
 
 # ---------------------------------------------------------------------------------------------- allocations
 def test_allocations():
-    allocs = kernel("""
+    allocs = (
+        kernel("""
         S = T.alloc_shared((4, 8), "float16")
         F = T.alloc_fragment([4], T.float32)
         L = T.alloc_local(3, "int8")
@@ -96,7 +98,10 @@ def test_allocations():
         w = T.alloc_var("int32", "local.var")
         G = T.alloc_buffer((2,), "float32", scope="local.fragment")
         many = [T.alloc_shared((i + 1,)) for i in range(2)]
-    """).launches[0].allocs
+    """)
+        .launches[0]
+        .allocs
+    )
     assert [(b.name, b.static_shape(), str(b.type), b.scope) for b in allocs] == [
         ("S", (4, 8), "float16", "shared"), ("F", (4,), "float32", "fragment"), ("L", (3,), "int8", "local"), ("x", (1,), "int32", "var"),
         ("y", (1,), "float32", "var"), ("z", (1,), "float16", "var"), ("w", (1,), "int32", "var"), ("G", (2,), "float32", "fragment"),

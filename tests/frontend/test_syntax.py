@@ -1,4 +1,5 @@
 """Python that cannot be part of a kernel: the statement, what is wrong and what to write instead."""
+
 from __future__ import annotations
 
 import pytest
@@ -27,10 +28,7 @@ def test_refused_statements(statement, message):
 
 def test_the_walrus():
     assert refusal("if (x := 3) > n:\n    pass") == (
-        "cell:4:13: syntax error: `:=` cannot be used in a kernel\n"
-        "      if (x := 3) > n:\n"
-        "          ^^^^^^\n"
-        "  hint: assign on a line of its own"
+        "cell:4:13: syntax error: `:=` cannot be used in a kernel\n      if (x := 3) > n:\n          ^^^^^^\n  hint: assign on a line of its own"
     )
 
 

@@ -1,4 +1,5 @@
 """Copies, fills, products, reductions, scans and views: the IR they give, and what wrong ones are told."""
+
 from __future__ import annotations
 
 import pytest

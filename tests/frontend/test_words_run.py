@@ -1,4 +1,5 @@
 """The words computed: small kernels on the interpreter and on the C target, against NumPy."""
+
 from __future__ import annotations
 
 import math
@@ -124,7 +125,10 @@ def test_integer_arithmetic(run):
 def test_conversions_and_bits(run):
     @T.prim_func
     def kernel(
-        X: T.Tensor((64,), "float32"), H: T.Tensor((64,), "float16"), B: T.Tensor((64,), "bfloat16"), I: T.Tensor((64,), "int32"),
+        X: T.Tensor((64,), "float32"),
+        H: T.Tensor((64,), "float16"),
+        B: T.Tensor((64,), "bfloat16"),
+        I: T.Tensor((64,), "int32"),
         U: T.Tensor((64,), "uint8"),
     ):
         with T.Kernel(1):

@@ -1,4 +1,5 @@
 """The kernel library against float64 formulas, on the default target and in the interpreter, at even and ragged sizes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Words and their meanings cannot drift apart, and a word explains itself."""
+
 from __future__ import annotations
 
 import inspect

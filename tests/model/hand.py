@@ -1,4 +1,5 @@
 """Kernels built by hand from IR nodes, and a counter that visits every point with plain Python: the oracle of the model's tests."""
+
 from __future__ import annotations
 
 from collections import Counter

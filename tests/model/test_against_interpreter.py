@@ -1,4 +1,5 @@
 """Counts from IR against a traced run of the interpreter: the same bytes by buffer, by line and direction, and the same compulsory bytes."""
+
 from __future__ import annotations
 
 import numpy as np

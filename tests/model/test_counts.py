@@ -1,4 +1,5 @@
 """Counts against a counter that visits every point of the iteration space."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What a report says: bounds, shares, verdicts, facts, tables."""
+
 from __future__ import annotations
 
 from dataclasses import replace

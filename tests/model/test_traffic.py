@@ -1,4 +1,5 @@
 """Predicted traffic against a line-by-line cache, and against sums that can be done by hand."""
+
 from __future__ import annotations
 
 from collections import OrderedDict

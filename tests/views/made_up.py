@@ -1,4 +1,5 @@
 """Made-up reports: views show values, so their tests need no kernel."""
+
 from __future__ import annotations
 
 from tileworkbench.base.machine import REFERENCE_CPU, Machine

@@ -1,4 +1,5 @@
 """Tables, source and panel: the fragment that a notebook shows, and its text twin."""
+
 from __future__ import annotations
 
 import re

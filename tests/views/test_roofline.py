@@ -1,4 +1,5 @@
 """The roofline: what it shows, that its frame stands still, and that its labels can be read."""
+
 from __future__ import annotations
 
 import io

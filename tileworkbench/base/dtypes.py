@@ -8,6 +8,7 @@ float16
 >>> DType("bfloat16").bits, DType("int4").bits, promote(DType("int8"), DType("float16"))
 (16, 4, float16)
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@ Every public entry point passes its errors through `shorten`, so that a tracebac
 was being traced. A fault of ours, an `InternalError` or an exception that our own code let slip,
 keeps all its frames: they are what a bug report needs.
 """
+
 from __future__ import annotations
 
 import functools

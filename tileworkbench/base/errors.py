@@ -4,6 +4,7 @@ An error has a message, a span when it concerns the source, and a hint that says
 `str(error)` is the finished text with file, line, the source line and carets. The classes also derive from the
 built-in exception that TileLang raises in the same place, so `except ValueError` keeps working.
 """
+
 from __future__ import annotations
 
 from .frames import render

@@ -11,6 +11,7 @@ Levels run from the fastest to the largest; a level's bandwidth is the rate at w
 >>> Machine.from_json(REFERENCE_CPU.to_json()) == REFERENCE_CPU
 True
 """
+
 from __future__ import annotations
 
 import json

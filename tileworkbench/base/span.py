@@ -9,6 +9,7 @@ gemm.py:3:5: shapes differ
       T.copy(A, B)
       ^^^^^
 """
+
 from __future__ import annotations
 
 import linecache

@@ -4,6 +4,7 @@ A separate process, because two OpenMP or BLAS thread pools in one process slow 
 threads is fixed when NumPy is loaded. Times are processor time of the one thread. Prints one JSON object:
 {"numpy": {"version": ..., "gemm": [seconds, ...]}, ...}.
 """
+
 from __future__ import annotations
 
 import importlib.util

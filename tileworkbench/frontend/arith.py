@@ -10,6 +10,7 @@ other operand where that can hold it: `x_f16 * 0.5` stays float16, `n_int32 + 1.
 >>> print_expr(difference(binary("mul", binary("add", i, literal(1)), literal(64)), binary("mul", i, literal(64))))
 '64'
 """
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 Over Python values they do what Python does while the kernel is built; over kernel values both sides of a branch, and the body of a
 `while` once, are traced into statements.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -6,6 +6,7 @@ closes bodies; `finish` hands back the whole `Kernel`. One builder is active per
     builder = current("T.copy")        # raises JITNoBuilderError outside a kernel
     builder.emit(Copy(src, dst))       # span filled in from the author's line
 """
+
 from __future__ import annotations
 
 import re

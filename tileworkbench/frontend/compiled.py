@@ -2,6 +2,7 @@
 
 The result shares the original's globals, closure cells and defaults, so whatever the author's code can see, it sees too.
 """
+
 from __future__ import annotations
 
 import ast

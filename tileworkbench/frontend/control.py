@@ -1,4 +1,5 @@
 """The names that rewritten kernel code uses: a kernel function sees this module as `__twb`."""
+
 from __future__ import annotations
 
 import sys

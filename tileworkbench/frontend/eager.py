@@ -11,6 +11,7 @@
 The function is traced twice. `template` runs it with stand-ins for `N` until every parameter is annotated, and so learns from which
 argument each constant is read. `EagerTemplate.specialise({"N": 1024})` traces all of it with the numbers in place.
 """
+
 from __future__ import annotations
 
 import ast
@@ -261,6 +262,7 @@ def require_sources(made: EagerTemplate, given: Mapping[str, int]) -> None:
     for name, places in made.sources.items():
         if not places and name not in given:
             raise TileValueError(
-                f"T.const {name!r} of `{made.name}` is not directly a dim or stride of a tensor argument", span=made.const_span(name),
+                f"T.const {name!r} of `{made.name}` is not directly a dim or stride of a tensor argument",
+                span=made.const_span(name),
                 hint=f"use it alone as a dim of some annotation, or pass {name}=... when compiling",
             )

@@ -8,6 +8,7 @@ A helper that is handed kernel values may branch on them and assign them, so it 
 over Python values, `range` included, keep running in Python there; in a `T.macro`, `range` is a loop of the kernel. A helper whose
 source is missing, or that holds a statement no kernel may hold, simply runs as it is.
 """
+
 from __future__ import annotations
 
 from types import BuiltinMethodType, FunctionType, MethodType

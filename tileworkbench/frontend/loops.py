@@ -4,6 +4,7 @@ A kernel loop (`T.serial(n)`, `T.Parallel(m, n)`, ...) is an object that a `for`
 variables once, and emits the loop statement when Python asks for the next element. So it works in functions that were not
 rewritten, too; the rewriter adds the names of the variables, and `break` and `continue`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -298,5 +299,3 @@ def _left(word: str, span: Span | None) -> TileError:
     return TileSyntaxError(
         f"the {word} loop was left early by Python", span=span, hint="decorate the function with @T.macro, so that `break` belongs to the kernel"
     )
-
-

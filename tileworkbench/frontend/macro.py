@@ -4,6 +4,7 @@ A macro's body is rewritten like a kernel's. Scalar arguments are computed at th
 element, variable or slice. Being called is all that happens: closures, recursion over build-time values and returned values work
 as in Python.
 """
+
 from __future__ import annotations
 
 import functools

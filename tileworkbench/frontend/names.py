@@ -3,6 +3,7 @@
 A kernel expression is computed where it is assigned and bound to an immutable variable (`Let`), so that later stores do not change
 it. A name that holds a `T.alloc_var` is stored to. Buffers, slices and Python values bind as they are.
 """
+
 from __future__ import annotations
 
 import operator

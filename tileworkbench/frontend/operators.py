@@ -3,6 +3,7 @@
 `a if c else b`, `and`, `or`, `not` and chained comparisons cannot be overloaded in Python, so the rewriter calls these instead.
 Without a kernel value each does what Python does.
 """
+
 from __future__ import annotations
 
 import builtins

@@ -4,6 +4,7 @@
 Nothing is instrumented: the rewriter keeps the original positions, so this holds for files, notebook cells and exec'ed strings.
 Outer frames (the kernel that called a macro or a helper) become the chain of call sites.
 """
+
 from __future__ import annotations
 
 import linecache
@@ -55,7 +56,7 @@ def stop_at(code: CodeType) -> None:
 
 
 def label_of(filename: str) -> str:
-    """"Cell In[7]" for an IPython cell, otherwise empty."""
+    """ "Cell In[7]" for an IPython cell, otherwise empty."""
     if filename in LABELS:
         return LABELS[filename]
     ipython = sys.modules.get("IPython")

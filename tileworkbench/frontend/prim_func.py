@@ -1,4 +1,5 @@
 """`T.prim_func`: a Python function, traced into tile IR when it is decorated."""
+
 from __future__ import annotations
 
 import sys

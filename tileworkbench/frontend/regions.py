@@ -9,6 +9,7 @@ two regions whose dims of extent other than 1 agree, as `Copy` and tile atomics 
   that are only known at run time the on-chip side (else the source) decides;
 - constants that differ are an error: the language has no broadcasting, and no silent cut.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

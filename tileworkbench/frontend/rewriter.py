@@ -13,6 +13,7 @@ each of these helpers does what Python does when no kernel value is involved. Po
 
 Requires: the function's source (source.py).  Preserves: globals, closure cells, defaults, file name and lines.
 """
+
 from __future__ import annotations
 
 import ast

@@ -4,6 +4,7 @@
 - A `local` array belongs to one thread, so a T.Parallel variable, whose iterations are spread over the threads, cannot index it.
 - A T.Parallel loop over a fragment has constant extents.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -8,6 +8,7 @@ error, because a kernel runs later.
 >>> print_expr(((i + 1) * 64 - i * 64 < 100).expr)
 '(i + 1) * 64 - i * 64 < 100'
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -8,6 +8,7 @@ next iteration, would silently keep the wrong value. Two questions are answered 
 
 Whether a loop or branch belongs to the kernel or to Python is known only while tracing; `control.rebind` decides then.
 """
+
 from __future__ import annotations
 
 import ast

@@ -4,6 +4,7 @@
 what is written there (IPython and exec'ed sources are registered with it), and the result is compared with the code object, so
 that a stale source is never used in silence.
 """
+
 from __future__ import annotations
 import __future__
 

@@ -1,4 +1,5 @@
 """Meanings of the structure words: launches, loops, buffers, dims (language/structure.py)."""
+
 from __future__ import annotations
 
 import operator
@@ -43,9 +44,7 @@ class LaunchContext:
         self.scope = builder.open_launch(LaunchState(self.grid, blocks, self.threads, threads, self.span))
         if len(self.names) > 1 and len(self.names) != len(blocks):
             extents = f"{len(blocks)} grid extent{'s' * (len(blocks) > 1)}"
-            raise TileValueError(
-                f"T.Kernel has {extents}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent"
-            )
+            raise TileValueError(f"T.Kernel has {extents}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent")
         return Value(blocks[0]) if len(blocks) == 1 else tuple(Value(b) for b in blocks)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -95,9 +94,7 @@ def _threads(threads: Any) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------------------------------------- loops
 @impl(words.Parallel)
-def _parallel(
-    *extents: Any, coalesced_width: Any = None, loop_layout: Any = None, prefer_async: Any = None, annotations: Any = None
-) -> Any:
+def _parallel(*extents: Any, coalesced_width: Any = None, loop_layout: Any = None, prefer_async: Any = None, annotations: Any = None) -> Any:
     current("T.Parallel")
     return ParallelLoop(extents)
 
@@ -118,9 +115,7 @@ def _serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Any 
 
 
 @impl(words.unroll)
-def _unroll(
-    start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: Any = None, annotations: Any = None
-) -> Any:
+def _unroll(start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: Any = None, annotations: Any = None) -> Any:
     current("T.unroll")
     return SerialLoop("T.unroll", "unroll", start, stop, step)
 
@@ -186,7 +181,7 @@ def _empty(*shape: Any, dtype: Any = "float32") -> Any:
 
 def _split(names: Any, word: str) -> list[str]:
     if not isinstance(names, str) or not (found := names.replace(",", " ").split()):
-        raise TileTypeError(f'{word} takes names in one string, got {names!r}', hint=f'write M, N = {word}("M, N")')
+        raise TileTypeError(f"{word} takes names in one string, got {names!r}", hint=f'write M, N = {word}("M, N")')
     for name in found:
         if not name.isidentifier():
             raise TileSyntaxError(f"{word}: {name!r} is not a name")
@@ -250,5 +245,3 @@ def _alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = Non
     builder.new_cells[id(cell)] = cell
     cell.store(0 if init is None else init)
     return cell
-
-

@@ -1,4 +1,5 @@
 """Walking Python syntax trees (several times faster than `ast.walk`: tracing time is part of every edit) and making nodes."""
+
 from __future__ import annotations
 
 import ast

@@ -2,6 +2,7 @@
 
 `prim_func` and `eager` differ in where the annotations come from; what they share is here.
 """
+
 from __future__ import annotations
 
 import math

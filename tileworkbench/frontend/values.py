@@ -1,11 +1,12 @@
 """What a kernel author holds in a Python variable.
 
-    Value         an expression (scalars.py)
-    ElementValue  a Value that is one element of a buffer, `A[i, j]`; also an address for `T.copy` and atomics
-    VarCell       a mutable scalar from `T.alloc_var`; reads give its value at that point of the program
-    BufferValue   a buffer; indexing gives elements and slices, item assignment stores
-    RegionValue   a slice of a buffer, `A[0:64, k]`
+Value         an expression (scalars.py)
+ElementValue  a Value that is one element of a buffer, `A[i, j]`; also an address for `T.copy` and atomics
+VarCell       a mutable scalar from `T.alloc_var`; reads give its value at that point of the program
+BufferValue   a buffer; indexing gives elements and slices, item assignment stores
+RegionValue   a slice of a buffer, `A[0:64, k]`
 """
+
 from __future__ import annotations
 
 from typing import Any

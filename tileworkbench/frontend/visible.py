@@ -3,6 +3,7 @@
 Python lets a value leave the block that computed it, through a list, a dict or a closure; the kernel has no such value there.
 `check_visible` walks the finished kernel and reports the first use of a variable outside its block.
 """
+
 from __future__ import annotations
 
 from ..base.errors import TileNameError

@@ -4,6 +4,7 @@
 >>> add(mul(i, index(1)), index(0)) is i
 True
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

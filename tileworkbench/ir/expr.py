@@ -16,6 +16,7 @@ Semantics, for every target:
 - Both operands of an arithmetic `Binary` have the same dtype; the frontend inserts the casts. Evaluation order does not matter:
   expressions have no side effects.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -7,6 +7,7 @@ on types that C has, except that storage may be narrower: an `Element` of a floa
 
 Names of C functions in `LibraryCall` are those of `codegen/clib`.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Lowered nodes as text: importing this module teaches the printer to show them.
 
-    for i: int32 in vector(0i32, 64i32):        a `Loop` with `simd`
-      acc@[i] = max(acc@[i], 0.0f32)            `@[...]` is a flat offset
+for i: int32 in vector(0i32, 64i32):        a `Loop` with `simd`
+  acc@[i] = max(acc@[i], 0.0f32)            `@[...]` is a flat offset
 """
+
 from __future__ import annotations
 
 from ..base.dtypes import INDEX

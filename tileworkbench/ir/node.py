@@ -3,6 +3,7 @@
 Nodes are frozen dataclasses whose fields hold nodes, tuples of nodes, or plain values. The tools find children from the
 fields, so a new node needs no code here. `rewrite` keeps identity: an unchanged subtree is the same object.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

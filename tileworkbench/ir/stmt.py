@@ -23,6 +23,7 @@ Meaning, for every target:
   would do the same, so a scalar statement simply runs once per block.
 - Loop bounds are evaluated once, before the first iteration. `step` is a non-zero constant. Trip counts of zero or less run nothing.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -287,7 +288,8 @@ class Launch(Stmt):
     """A grid of blocks. `grid` holds 1-3 extents, x first; `block_vars` as many variables, each in [0, extent).
 
     `threads` are the extents of the block's threads (x, y, z), `thread_vars` their variables; `threads_used` says that the body asks
-    for a thread index, syncs or shuffles, so that the threads are visible. `allocs` are the on-chip buffers, views included, in the order of allocation.
+    for a thread index, syncs or shuffles, so that the threads are visible. `allocs` are the on-chip buffers, views included,
+    in the order of allocation.
     """
 
     grid: tuple[Expr, ...]

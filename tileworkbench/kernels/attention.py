@@ -4,6 +4,7 @@ A block owns block_m queries of one head and walks over the keys in tiles. It ke
 their exponentials; when a later tile raises the maximum, what has been summed is scaled down (the online softmax). With `causal` the walk ends at
 the diagonal, and only tiles that cross it are masked.
 """
+
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations

@@ -3,6 +3,7 @@
 A block owns one (block_m, block_n) tile of C. It walks along K, copies a tile of A and one of B next to the core, and multiplies them into an
 accumulator that stays there. Bytes from memory fall as the tiles grow: each element of A is read N / block_n times, each of B M / block_m times.
 """
+
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations

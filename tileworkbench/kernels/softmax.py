@@ -3,6 +3,7 @@
 A block owns a few whole rows, so the row is read from memory once and its three passes (maximum, exponentials and their sum, division) run over a
 tile that stays in L1.
 """
+
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations

@@ -5,6 +5,7 @@
 Every word is documented where it is declared: structure (functions, launches, loops, buffers), tile (copy, gemm, reduce, ...),
 math, convert, atomic, thread, effects, hints. An unknown word raises TileNameError and suggests the nearest ones.
 """
+
 from __future__ import annotations
 
 import builtins
@@ -45,7 +46,7 @@ def __getattr__(name: str) -> Any:
 
 
 def suggestion(name: str) -> str:
-    """"did you mean T.copy?" for an unknown word, or how to find the right one."""
+    """ "did you mean T.copy?" for an unknown word, or how to find the right one."""
     likeness = {word: difflib.SequenceMatcher(None, name.lower(), word.lower()).ratio() for word in difflib.get_close_matches(name, __all__, n=3)}
     likeness |= {word: 1.0 for word in __all__ if word.lower() == name.lower()}
     close = sorted((word for word in likeness if likeness[word] > builtins.max(likeness.values()) - 0.1), key=likeness.__getitem__, reverse=True)

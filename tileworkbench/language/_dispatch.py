@@ -10,6 +10,7 @@ A *word* is a stub with a signature and a docstring; it holds no behaviour. The 
 So this package can be imported, documented and completed without a compiler, and the two sides cannot drift apart:
 `impl` refuses a meaning whose parameters differ from the stub's.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -66,9 +67,7 @@ def impl(stub: Callable[..., Any]) -> Callable[[F], F]:
     def decorate(meaning: F) -> F:
         declared = stub.__wrapped__  # type: ignore[attr-defined]
         if _shape(declared) != _shape(meaning):
-            raise TypeError(
-                f"meaning of T.{stub.__name__}: {inspect.signature(meaning)} does not agree with its stub {inspect.signature(declared)}"
-            )
+            raise TypeError(f"meaning of T.{stub.__name__}: {inspect.signature(meaning)} does not agree with its stub {inspect.signature(declared)}")
         stub.bind(meaning)  # type: ignore[attr-defined]
         return meaning
 

@@ -3,6 +3,7 @@
 `dst` is one element, `C[i]`, or a tile (a buffer or slice, with a tile of the same extents as `value`). `value` is converted to dst's dtype.
 Elements outside a global `dst` are skipped. With `return_prev=True`, on one element, the word gives the value before the change.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,9 +12,7 @@ from ._dispatch import word
 
 
 @word
-def atomic_add(
-    dst: Any, value: Any, memory_order: Any = None, return_prev: bool = False, use_tma: bool = False, annotations: Any = None
-) -> Any:
+def atomic_add(dst: Any, value: Any, memory_order: Any = None, return_prev: bool = False, use_tma: bool = False, annotations: Any = None) -> Any:
     """`dst += value` atomically. Example: `slot = T.atomic_add(counter[0], 1, return_prev=True)`"""
 
 

@@ -3,6 +3,7 @@
 `T.float32(x)` and the like convert too. Float to narrower float rounds to nearest even and overflows to infinity; float to integer
 truncates and saturates, NaN gives 0; integer to integer wraps; anything to bool is `!= 0`.
 """
+
 from __future__ import annotations
 
 from typing import Any

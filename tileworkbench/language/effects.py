@@ -1,4 +1,5 @@
 """Words that print, check, call C, or leave a loop or a kernel."""
+
 from __future__ import annotations
 
 from typing import Any

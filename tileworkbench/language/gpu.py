@@ -2,6 +2,7 @@
 
 They are known, so that a program that uses them is told what to write instead; calling one raises UnsupportedError.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Words that only advise a compiler for GPUs. They are accepted everywhere, recorded with the launch, and never change results."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -5,6 +5,7 @@ The names exist, so that a program may mention them (compare a dtype, choose one
 >>> LANE_PACKS["float16x2"].lanes, LANE_PACKS["float16x2"].element
 (2, float16)
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -3,6 +3,7 @@
 Functions of floats keep the argument's dtype; integers are computed in float32. Operands of two dtypes are promoted: floats beat
 integers, wider beats narrower, and a Python number takes the other operand's dtype.
 """
+
 from __future__ import annotations
 
 from typing import Any

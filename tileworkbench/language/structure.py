@@ -1,11 +1,12 @@
 """Words for the structure of a kernel: functions, launches, loops, buffers, dims.
 
-    @T.prim_func
-    def copy(A: T.Tensor((1024,), "float32"), B: T.Tensor((1024,), "float32")):
-        with T.Kernel(8, threads=128) as bx:
-            for i in T.Parallel(128):
-                B[bx * 128 + i] = A[bx * 128 + i]
+@T.prim_func
+def copy(A: T.Tensor((1024,), "float32"), B: T.Tensor((1024,), "float32")):
+    with T.Kernel(8, threads=128) as bx:
+        for i in T.Parallel(128):
+            B[bx * 128 + i] = A[bx * 128 + i]
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -50,9 +51,7 @@ def ClusterKernel(*blocks: Any, cluster_dims: Any = None, threads: Any = None, p
 
 # ---------------------------------------------------------------------------------------------- loops
 @word
-def Parallel(
-    *extents: Any, coalesced_width: Any = None, loop_layout: Any = None, prefer_async: Any = None, annotations: Any = None
-) -> Any:
+def Parallel(*extents: Any, coalesced_width: Any = None, loop_layout: Any = None, prefer_async: Any = None, annotations: Any = None) -> Any:
     """Independent iterations over a box: `for i, j in T.Parallel(M, N):`. The body holds loads, stores and arithmetic only."""
 
 
@@ -70,9 +69,7 @@ def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Any =
 
 
 @word
-def unroll(
-    start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: Any = None, annotations: Any = None
-) -> Any:
+def unroll(start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: Any = None, annotations: Any = None) -> Any:
     """A sequential loop that the compiler should unroll."""
 
 

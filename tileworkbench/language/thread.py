@@ -3,6 +3,7 @@
 A kernel that asks for a thread index, shuffles or votes runs its scalar statements once per thread. Warps have 32 threads; a thread's
 place in its warp follows from its linear index, x fastest.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -7,6 +7,7 @@ are done by the whole block and are complete before the next statement; they can
     T.gemm(A_shared, B_shared, C_local)
     T.reduce_max(scores, row_max, dim=1)
 """
+
 from __future__ import annotations
 
 from enum import IntEnum
@@ -61,9 +62,7 @@ def transpose(src: Any, dst: Any) -> None:
 
 
 @word
-def im2col(
-    img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int, eviction_policy: Any = None
-) -> None:
+def im2col(img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int, eviction_policy: Any = None) -> None:
     """Load a tile of the im2col matrix of `img` (N, H, W, C) into `col` (block_M, block_K).
 
     Row m of the matrix is output pixel m of (N, OH, OW), column k is (kh, kw, c) of the kernel; `nhw_step` and `c_step` count tiles.
@@ -104,16 +103,12 @@ def reduce_sum(buf: Any, out: Any, dim: int = -1, clear: bool = True, batch: int
 
 
 @word
-def reduce_max(
-    buf: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations: Any = None
-) -> None:
+def reduce_max(buf: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations: Any = None) -> None:
     """Maximum over `dim`, as `reduce_sum`. NaN is ignored unless `nan_propagate`; a row of only NaN gives NaN."""
 
 
 @word
-def reduce_min(
-    buf: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations: Any = None
-) -> None:
+def reduce_min(buf: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations: Any = None) -> None:
     """Minimum over `dim`, as `reduce_max`."""
 
 

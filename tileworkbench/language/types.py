@@ -1,7 +1,8 @@
 """Annotations of kernel parameters: tensors, references, dtypes.
 
-    def main(A: T.Tensor((M, K), T.float16), B: T.StridedTensor((K,), (2,), "float32"), n: T.int32): ...
+def main(A: T.Tensor((M, K), T.float16), B: T.StridedTensor((K,), (2,), "float32"), n: T.int32): ...
 """
+
 from __future__ import annotations
 
 import operator

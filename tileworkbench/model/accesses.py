@@ -2,6 +2,7 @@
 
 Serial loops and the grid are followed one iteration after the other; an element-wise loop is one access of the box that it covers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

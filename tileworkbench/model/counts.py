@@ -19,6 +19,7 @@
 >>> [(x.buffer, x.read_bytes, x.write_bytes) for x in counted.by_buffer()], counted.compulsory_bytes
 ([('s', 0, 512), ('a', 400, 0)], 400)
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -6,6 +6,7 @@ counted exactly on the grid of their edges.
 >>> union_volume([np.array([[0, 0]]), np.array([[2, 0]])], [np.array([[4, 4]]), np.array([[6, 4]])])   # two 4 x 4 boxes, overlapping by half
 24
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

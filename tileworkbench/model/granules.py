@@ -3,6 +3,7 @@
 A granule is the largest box of which every access of the buffer is made up, but at least a cache line of contiguous elements. Where accesses
 overlap so unevenly that it would be tiny, a coarser one is taken and only its share of bytes counted.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -7,6 +7,7 @@
 
 Bytes at L1 are counted, bytes below it predicted; a time is predicted until it was measured, and the two print differently.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

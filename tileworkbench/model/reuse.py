@@ -8,6 +8,7 @@ Granules are pieces of buffers of different sizes that are always accessed whole
 >>> d.tolist()
 [inf, inf, 20.0, inf, 50.0]
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

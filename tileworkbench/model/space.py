@@ -10,6 +10,7 @@ over an interval (all points of the interval are meant). `Lanes` holds many lane
 >>> lo.tolist(), hi.tolist(), lanes.points.tolist()
 ([0], [960], [16.0])
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -8,6 +8,7 @@ What the model leaves out: associativity, prefetching, the code's own re-reads i
 Large kernels are sampled: windows of blocks for the caches of one core, a hashed subset of granules for the shared one
 (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

@@ -3,6 +3,7 @@
 >>> print(Predicted(0.00123, "s"), "|", Measured.of([0.0013, 0.00131, 0.0014]))
 ~1.23 ms | 1.31 ms (median of 3, best 1.3 ms)
 """
+
 from __future__ import annotations
 
 import statistics

@@ -6,6 +6,7 @@ costs one lane, a ragged one a lane for each edge block, and both give exact cou
 
 Decisions that depend on data are counted as taken and noted as an assumption with their line.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

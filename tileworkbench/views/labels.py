@@ -1,4 +1,5 @@
 """Labels in a picture that touch neither each other nor the lines: each takes the first free place of those it is offered."""
+
 from __future__ import annotations
 
 import math

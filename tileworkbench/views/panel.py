@@ -3,6 +3,7 @@
 It is one fragment of HTML without scripts or style sheets. The roofline is a PNG inside it, everything else tables, so it reads the same in a
 trusted notebook, in one that is not trusted, on GitHub, and without any network.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,7 @@
 The page may use a style sheet, which fragments in notebooks may not; it holds every picture twice and shows the one that fits the reader's light or
 dark setting. There is no script.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 The frame is fixed by the machine, so pictures of different kernels can be laid over each other; a dot outside it sits on the border with its
 numbers. Measured roofs are solid, stated ones dashed; measured dots are filled, predicted ones hollow. `has_heading` writes the verdict above.
 """
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 Every generated line carries the number of the author's line in its margin; lines of one origin share a mark, so that both directions can be read
 without a script. Hovering shows the author's line in full.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 Bytes at L1 are counted; those at the levels below are predicted and carry a tilde. "once" is what a cache without limit would move: "moved" says
 how many times that the last level moves.
 """
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass

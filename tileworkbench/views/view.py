@@ -3,6 +3,7 @@
 A view is a value. `print(view)` gives its text twin, `view.data` plain Python numbers, `.html()` a fragment with inline styles only (it survives
 notebooks that are not trusted, and GitHub), `.svg()` and `.png()` a picture, `.save("x.svg")` a file by its suffix.
 """
+
 from __future__ import annotations
 
 import base64

@@ -3,6 +3,7 @@
 Before:  with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", _): T.tvm_thread_allreduce(1, v, True, out[0], ty)
 After:   slots[thread] = v; sync; out[0] = identity; for t in range(extent of y): out[0] = out[0] + slots[...]; sync
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
 """Meanings of the atomic words: one element, or a whole tile."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Helpers that several groups of words share."""
+
 from __future__ import annotations
 
 from typing import Any

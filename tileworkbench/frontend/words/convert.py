@@ -1,4 +1,5 @@
 """Meanings of casts, bit patterns, limits and selections. Also what `T.float32(x)` does."""
+
 from __future__ import annotations
 
 from typing import Any

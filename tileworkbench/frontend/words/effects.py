@@ -1,4 +1,5 @@
 """Meanings of the words that print, check, call C, or leave a loop or a kernel."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -21,7 +22,7 @@ def _print(obj: Any, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) ->
     builder = current("T.print")
     builder.require_launch("T.print")
     if not isinstance(msg, str):
-        raise TileTypeError(f"T.print: msg must be a string, got {shown(msg)}", hint="T.print(value, msg=\"text\"); one value a call")
+        raise TileTypeError(f"T.print: msg must be a string, got {shown(msg)}", hint='T.print(value, msg="text"); one value a call')
     if isinstance(obj, BufferValue):
         builder.emit(Print(msg or obj.name, buffer=obj.buffer))
     elif isinstance(obj, RegionValue):

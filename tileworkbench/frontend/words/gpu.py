@@ -1,4 +1,5 @@
 """Meaning of the words that need a particular GPU: an error that says what to write instead."""
+
 from __future__ import annotations
 
 from typing import Any

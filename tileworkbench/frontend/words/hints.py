@@ -2,6 +2,7 @@
 
 `T.annotate_safe_value` is the exception: it says what reads outside a global buffer give.
 """
+
 from __future__ import annotations
 
 from typing import Any

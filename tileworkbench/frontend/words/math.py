@@ -1,4 +1,5 @@
 """Meanings of the arithmetic words. Python numbers in, Python numbers out; anything else gives a Value."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Meanings of reductions, scans, votes over a tile, and reducers."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 A barrier alone does not: where no thread asks who it is, all do the same, and statements already run in order.
 """
+
 from __future__ import annotations
 
 from typing import Any

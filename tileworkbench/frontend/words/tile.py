@@ -2,6 +2,7 @@
 
 Every statement reaches the IR with complete regions: extents inferred, shapes checked, on-chip boxes proved inside where that is possible.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -172,9 +173,7 @@ def _next(side: Side, step: int) -> tuple[Expr, ...]:
 
 # ---------------------------------------------------------------------------------------------- convolution
 @impl(words.im2col)
-def _im2col(
-    img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int, eviction_policy: Any = None
-) -> None:
+def _im2col(img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int, eviction_policy: Any = None) -> None:
     builder = current("T.im2col")
     builder.require_tile_op("T.im2col")
     side = as_side(col, "T.im2col")

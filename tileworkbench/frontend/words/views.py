@@ -1,4 +1,5 @@
 """Meanings of `T.view` and `T.reshape`: another shape or dtype over the same storage."""
+
 from __future__ import annotations
 
 from typing import Any
