@@ -1,4 +1,5 @@
 """Compile a kernel's C with gcc and call it on NumPy arrays, without the runtime."""
+
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,5 @@
 """Run a kernel through the C target and through the interpreter and compare every array."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

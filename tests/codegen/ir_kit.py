@@ -1,4 +1,5 @@
 """Short spellings to build tile IR by hand."""
+
 from __future__ import annotations
 
 from tileworkbench.base.dtypes import BOOL, INDEX, DType
@@ -24,12 +25,28 @@ def op(name: str, a, b) -> Expr:
     return Binary(name, *_pair(a, b))
 
 
-def add(a, b): return op("add", a, b)
-def sub(a, b): return op("sub", a, b)
-def mul(a, b): return op("mul", a, b)
-def lt(a, b): return op("lt", a, b)
-def ge(a, b): return op("ge", a, b)
-def both(a, b): return Binary("and", a, b)
+def add(a, b):
+    return op("add", a, b)
+
+
+def sub(a, b):
+    return op("sub", a, b)
+
+
+def mul(a, b):
+    return op("mul", a, b)
+
+
+def lt(a, b):
+    return op("lt", a, b)
+
+
+def ge(a, b):
+    return op("ge", a, b)
+
+
+def both(a, b):
+    return Binary("and", a, b)
 
 
 def tensor(name: str, shape, dtype="float32", **kw) -> Buffer:

@@ -1,4 +1,5 @@
 """Tile programs whose whole C text is kept under tests/golden."""
+
 from __future__ import annotations
 
 import tileworkbench.language as T

@@ -1,4 +1,5 @@
 """Scalars, control flow, host level, views, workspaces, C functions, assertions: against the interpreter."""
+
 from __future__ import annotations
 
 import numpy as np

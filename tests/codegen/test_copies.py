@@ -1,4 +1,5 @@
 """Copies and fills: every edge, order, type and stride, against the interpreter and NumPy."""
+
 from __future__ import annotations
 
 import numpy as np

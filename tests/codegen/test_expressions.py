@@ -1,4 +1,5 @@
 """Every operation on every dtype: the C target against the interpreter, in a vector loop and one element at a time."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Emitted files, whole: read in review like code; each is compiled without warnings."""
+
 from __future__ import annotations
 
 import re

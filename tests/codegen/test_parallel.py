@@ -1,4 +1,5 @@
 """Parallel loops: guards, loop ends, masks, private variables, order; and that they vectorise."""
+
 from __future__ import annotations
 
 import re
@@ -158,6 +159,18 @@ def test_division_of_indices() -> None:
     assert "B[i * 24 + j]" in block_text(k)
 
 
+def test_unpacking_of_nibbles_vectorises() -> None:
+    """Two values to a byte, a scale for 32 of them: no gather and no division is left."""
+    w, s, y = tensor("W", (16, 48), "uint8"), tensor("S", (16, 3)), tensor("Y", (16, 96))
+    shift = Cast(mul(op("floormod", J, 2), 4), w.type)
+    nibble = Cast(op("bitand", op("shr", at(w, I, op("floordiv", J, 2)), shift), 15), I32)
+    value = op("mul", Cast(op("sub", op("bitxor", nibble, 8), 8), F32), at(s, I, op("floordiv", J, 32)))
+    k = kernel("unpack", [w, s, y], [block((1,), (BX,), [loop((16, 96), [put(y, I, J, value)])])])
+    packed = np.random.default_rng(0).integers(0, 256, (16, 48)).astype(np.uint8)
+    agree(k, [packed, random_array((16, 3), "float32"), np.zeros((16, 96), np.float32)])
+    assert vectorised(k) == (1, 1)
+
+
 def test_gather_and_scatter() -> None:
     a, ids, b = tensor("A", (10, 8), safe_value=-1), tensor("ids", (32,), "int64"), tensor("B", (32, 8))
     body = [loop((32, 8), [put(b, I, J, at(a, at(ids, I), J))]), loop((32,), [put(b, at(ids, K), 0, 99.0)], (K,))]
@@ -200,7 +213,6 @@ def test_elementwise_loops_vectorise(dtype: str) -> None:
         body.append(ParallelFor((i, j), (ix(64), ix(128)), (Store(out, (i, j), make(at(a, i, j), at(b, i, j))),)))
     asked, made = vectorised(kernel("elementwise", [a, b, *outs], [block((1,), (BX,), body)]))
     assert (asked, made) == (len(outs), len(outs))
-
 
 
 def test_serial_loops_among_other_statements_vectorise() -> None:

@@ -1,4 +1,5 @@
 """Kernels that read thread indices, synchronise, shuffle and vote: the C target against the interpreter."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Reductions, scans, products and atomics of tiles, against the interpreter and NumPy."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 Numbers are small integers (exact in every type, and in every order of addition) unless a generator asks for others, so that targets can be
 compared to the bit without tolerances.
 """
+
 from __future__ import annotations
 
 import random

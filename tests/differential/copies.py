@@ -1,4 +1,5 @@
 """Random copies and fills: every form of region, type, stride and view."""
+
 from __future__ import annotations
 
 from differential.cases import ALL, Maker

@@ -1,4 +1,5 @@
 """Random expressions whose value is exact: a bound on the magnitude travels with each, and what grows too large is clamped."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """The generators by name."""
+
 from __future__ import annotations
 
 import random

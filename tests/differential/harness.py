@@ -2,6 +2,7 @@
 
 Many cases become one kernel (a launch each), so that the C compiler starts once for all of them.
 """
+
 from __future__ import annotations
 
 import ctypes

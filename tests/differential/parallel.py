@@ -1,4 +1,5 @@
 """Random parallel loops: guards, gathers, scatters, branches, lets, serial loops and private buffers inside, buffers updated in place."""
+
 from __future__ import annotations
 
 from differential.cases import FLOATS, INTS, Maker

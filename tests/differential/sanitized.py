@@ -3,6 +3,7 @@ with libasan preloaded (`command()` says how).
 
 Every tile gets memory of its own, exactly as large as the tile, so that an access next to it is found.
 """
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Run many random cases: `python -m differential.sweep FAMILY FIRST COUNT` from the tests folder."""
+
 from __future__ import annotations
 
 import sys
@@ -27,7 +28,7 @@ def main() -> None:
                     faults += compare([case], isas)
                 except Exception as error:
                     print(f"{case.name}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        print(f"{family} {low}: {len(ok)}/{len(cases)} cases, {len(faults)} faults, {time.time()-begin:.1f} s", flush=True)
+        print(f"{family} {low}: {len(ok)}/{len(cases)} cases, {len(faults)} faults, {time.time() - begin:.1f} s", flush=True)
         for f in faults:
             print(f"  {f.case.name}: {f.text}")
             if verbose:

@@ -1,4 +1,5 @@
 """What random programs have found: each fault once, small, with the values that are right."""
+
 from __future__ import annotations
 
 import numpy as np

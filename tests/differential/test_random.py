@@ -2,6 +2,7 @@
 
 A failing seed is one command away: `python -m differential.sweep FAMILY SEED 1 -v`, from the tests folder.
 """
+
 from __future__ import annotations
 
 import random

@@ -3,6 +3,7 @@
 Threads write elements of their own. They read those of others only where control flow is uniform; what they then see is what lockstep says,
 with or without a barrier.
 """
+
 from __future__ import annotations
 
 from differential.cases import Maker

@@ -1,4 +1,5 @@
 """Random reductions, scans, matrix products and atomics on whole tiles and parts of them."""
+
 from __future__ import annotations
 
 from differential.cases import INTS, Maker

@@ -1,4 +1,5 @@
 """Random arithmetic on every bit pattern, and kernels of several launches."""
+
 from __future__ import annotations
 
 from differential.cases import ALL, FLOATS, INTS, Maker

@@ -1,4 +1,5 @@
 """The page of passes: valid IR after each step, every pass does nothing the second time, and whole printed programs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

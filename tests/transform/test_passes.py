@@ -1,4 +1,5 @@
 """One small program a pass, before and after, as text."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from tileworkbench.transform.lower_parallel import lower_parallel
 from tileworkbench.transform.names import Names
 from tileworkbench.transform.place_tiles import place_tiles
 from tileworkbench.transform.split_grid_syncs import split_grid_syncs
+from tileworkbench.transform.split_parallel import split_parallel
 from tileworkbench.transform.widen_floats import widen_floats
 
 BX, TX, I, J, K, M = (Var(n) for n in ("bx", "tx", "i", "j", "k", "m"))
@@ -154,6 +156,18 @@ def test_split_grid_syncs() -> None:
     assert "copy A[row :+ 1, 0 :+ 8] <- t_1[bx :+ 1, 0 :+ 8]" in text
 
 
+def test_split_parallel() -> None:
+    """A large divisor makes two loops, a small one copies of the body; one that does not divide the extent is left alone."""
+    w, s = tensor("W", (64, 48)), tensor("S", (64, 3))
+    value = op("mul", at(w, I, op("floordiv", J, 2)), at(s, I, op("floordiv", J, 32)))
+    got = after([split_parallel, flatten_accesses], [ParallelFor((I, J), (ix(64), ix(96)), (put(A, I, J, value),))], params=(A, w, s))
+    assert got[0] == "for i, j_32, j_2 in parallel(64, 3, 16):"
+    assert "W@[i * 48 + (j_32 * 16 + j_2)] * S@[i * 3 + j_32]" in got[2]
+    assert len([line for line in got if "S@[i * 3 + j_32]" in line]) == 2
+    odd = after([split_parallel], [ParallelFor((I, J), (ix(64), ix(7)), (put(A, I, J, at(w, I, op("floordiv", J, 2))),))], params=(A, w))
+    assert odd[0] == "for i, j in parallel(64, 7):"
+
+
 def test_flatten_accesses() -> None:
     row = add(mul(BX, 32), I)
     got = after([flatten_accesses], [ParallelFor((I, J), (ix(32), ix(64)), (put(B, row, J, at(A, row, op("sub", J, 1))),))])
@@ -229,4 +243,3 @@ def test_names_are_new_and_the_same_every_time() -> None:
     k = kernel("k", [A], [block((4,), (BX,), [put(A, 0, 0, 1.0)], (tile("i", (1,)),))])
     made = [[names.fresh(hint) for hint in ("i", "i", "A", "k", "new")] for names in (Names(k), Names(k))]
     assert made[0] == made[1] == ["i_1", "i_2", "A_1", "k_1", "new"]
-

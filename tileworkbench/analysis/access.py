@@ -1,4 +1,5 @@
 """Where the elements of a buffer lie: strides, flat offsets, and what two accesses have in common."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -11,6 +11,7 @@ replacing atoms, innermost first, by bounds that are sums themselves (`by <= (M 
 >>> b.truth(Binary("lt", i, Const(8))), b.truth(Binary("lt", i, Const(7)))
 (True, None)
 """
+
 from __future__ import annotations
 
 from ..base.dtypes import INDEX, DType

@@ -1,4 +1,5 @@
 """How much on-chip memory a launch asks for, and whether a core can give it."""
+
 from __future__ import annotations
 
 from ..base.errors import CapacityError

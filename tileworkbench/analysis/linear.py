@@ -7,6 +7,7 @@ a division, a minimum. Sums make differences cancel, which is what proofs about 
 >>> linear(Binary("sub", Binary("mul", Binary("add", i, Const(1)), Const(4)), j))
 4*i - j + 4
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -3,6 +3,7 @@
 A variable or a thread's own buffer ("local", "var") is *varying* if two threads may see different values in it: because a thread index goes
 into it, or because only some threads write it. Memory that threads share has one value, so a load from it varies only with its indices.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

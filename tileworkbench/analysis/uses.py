@@ -1,4 +1,5 @@
 """Which buffers and variables a piece of a kernel reads, writes and binds."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

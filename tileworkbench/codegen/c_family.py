@@ -3,6 +3,7 @@
 Integers: `-fwrapv` makes signed overflow wrap, types narrower than int are cast back after each operation, and a 64-bit operation whose
 operands C would compute in int gets a cast. Float16, bfloat16 and float8 elements are bits (uint16_t, uint8_t) that only casts touch.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -267,4 +268,3 @@ def is_wide(e: Expr) -> bool:
             return not (to == INDEX and x.dtype.is_int and x.dtype.bits < 64)
         case _:
             return True  # arithmetic has made its own operands wide
-

@@ -1,4 +1,5 @@
 """Names and literals of C."""
+
 from __future__ import annotations
 
 import re

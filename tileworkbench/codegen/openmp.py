@@ -1,10 +1,11 @@
 """A lowered kernel as OpenMP C: one function per launch that runs one block, and an entry that runs the grids."""
+
 from __future__ import annotations
 
 from ..analysis.uses import uses
 from ..base.cpu import Isa, host_isa
 from ..base.dtypes import FLOAT64, DType
-from ..base.errors import InternalError, UnsupportedError
+from ..base.errors import InternalError, TileError, UnsupportedError
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
 from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement, Text
@@ -219,7 +220,10 @@ class _Emitter(CFamily):
     def body(self, body: Body) -> None:
         for stmt in body:
             self.out.at(stmt.span)
-            self.stmt(stmt)
+            try:
+                self.stmt(stmt)
+            except TileError as error:
+                raise error.at(stmt.span) from None
 
     def stmt(self, s: Stmt) -> None:
         out = self.out
@@ -380,4 +384,3 @@ def storage(dtype: DType) -> str:
 
 def _short(dtype: DType) -> str:
     return {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}[dtype]
-

@@ -1,4 +1,5 @@
 """What a compiled target's emitter hands to the runtime."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

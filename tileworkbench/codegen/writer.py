@@ -8,6 +8,7 @@ for (int i = 0; i < 4; ++i) {
   x[i] = 0;
 }
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

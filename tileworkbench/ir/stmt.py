@@ -19,7 +19,8 @@ Meaning, for every target:
 - Writes outside a global buffer are skipped, reads give the safe value, per dim, on both sides. So are on-chip accesses that
   cannot be proved inside; a proved fault is an error before the kernel runs.
 - **Threads.** A launch that binds a thread index (`Launch.threads_used`) runs its scalar statements once per thread, in lockstep as far
-  as results can tell between two `Sync`s; "local" and "var" buffers and `Let`s belong to a thread. Without thread indices every thread
+  as results can tell between two `Sync`s (in one statement, every thread reads before any writes); "local" and "var" buffers and `Let`s
+  belong to a thread. Without thread indices every thread
   would do the same, so a scalar statement simply runs once per block.
 - Loop bounds are evaluated once, before the first iteration. `step` is a non-zero constant. Trip counts of zero or less run nothing.
 """

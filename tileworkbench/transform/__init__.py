@@ -1,4 +1,5 @@
 """Kernel -> Kernel, one pass a file; `lowering.py` is the ordered list: read it first."""
+
 from __future__ import annotations
 
 from ..base.pass_configs import PassConfigKey

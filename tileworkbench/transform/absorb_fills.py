@@ -5,6 +5,7 @@ After:   copy A_shared <- A; gemm C += A_shared @ B_shared, clear=True
 
 Requires: tile operations.  Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..analysis.uses import uses
@@ -54,4 +55,3 @@ def _product_after(fill: Fill, rest: tuple[Stmt, ...]) -> int | None:
         if isinstance(stmt, _LEAVES) or tile in {b.root for b in uses(stmt).buffers}:
             return None
     return None
-

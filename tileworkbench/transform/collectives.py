@@ -4,6 +4,7 @@ Before:  let y = shfl_down(x, 1)
 After:   for t in parallel(n): sent[t] = x       (a segment)
          let y = sent[t + 1] if that lane is in reach else sent[t]      (in the next segment)
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -114,4 +115,3 @@ class CollectiveLowering:
         tile = self.names.tile(hint, (index(count or self.count),), dtype)
         self.tiles.append(tile)
         return tile
-

@@ -4,6 +4,7 @@ A copy walks the dims whose extent is not 1. The innermost dim that is contiguou
 that converts); dims that lie behind one another on both sides merge into longer runs. Where the source region may stick out, the run is cut to
 its valid part and the rest is filled with the safe value; where the destination may stick out, the loop ends early.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -285,4 +286,3 @@ def _static(extent: Expr) -> int | None:
 def _end(value: Expr, var: Var) -> Expr:
     """A loop end in the type of the loop variable."""
     return cast(value, var.type)
-

@@ -6,6 +6,7 @@ After:   own acc[64]; vector j: acc[j] = 0; for k in serial(0, 8): vector j: acc
 Iterations are independent, so each may be interrupted and the others go on. A scalar of the iteration that lives across becomes a small array;
 index arithmetic is repeated instead.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

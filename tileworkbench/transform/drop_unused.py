@@ -5,6 +5,7 @@ After:   C[(by * 64 + i) * N] = 0
 
 Requires: any stage.  Preserves: everything with an effect.
 """
+
 from __future__ import annotations
 
 from ..ir.expr import CallExtern, Var

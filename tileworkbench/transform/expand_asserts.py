@@ -5,6 +5,7 @@ After:   if not i < n: fail 0 "too far"
 
 Requires: any stage before placing.  Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..ir.build import negate

@@ -5,6 +5,7 @@ After:   let old = inside ? atomic_add(&C[i], v) : 0;  a parallel loop of single
 
 Requires: unflattened accesses.  Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..base.dtypes import INDEX

@@ -9,6 +9,7 @@ copied to a tile of its own, and copied back if it is written. So is a copy betw
 Requires: flattened accesses (`flatten_accesses`), no thread-level statements.
 Preserves: parallel loops, scalar statements and control flow.
 """
+
 from __future__ import annotations
 
 from ..analysis.access import static_strides

@@ -11,6 +11,7 @@ element per thread; index arithmetic is repeated instead.
 
 Requires: author-level statements, tile-wide atomics expanded.  Preserves: launches whose threads are not visible.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -396,4 +397,3 @@ def _loose(stmt: Stmt) -> bool:
             return any(_loose(s) for s in (*then, *other))
         case _:
             return False
-

@@ -9,6 +9,7 @@ parallel loop is marked `anywhere`. An on-chip access that is certainly outside 
 Requires: no thread-level statements; tile operations may still be there and keep their regions.
 Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..analysis.access import flat_offset

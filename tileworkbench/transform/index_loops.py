@@ -5,6 +5,7 @@ After:   for n_1 in serial(0, 4): let n: uint8 = uint8(n_1); x[n] = n * 100
 
 Requires: author-level statements.  Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..base.dtypes import INDEX

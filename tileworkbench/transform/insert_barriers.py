@@ -10,6 +10,7 @@ threads apart.
 
 Requires: author-level statements.  Preserves: launches whose threads are not visible.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -8,6 +8,7 @@ ends. Scalars and small arrays that the body writes become its own. A serial loo
 
 Requires: flattened accesses; serial loops are `Loop`s.  Preserves: statements outside parallel loops.
 """
+
 from __future__ import annotations
 
 from ..analysis.linear import Linear, has_load, linear, to_expr

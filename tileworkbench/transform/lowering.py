@@ -2,6 +2,7 @@
 
 Each step is a pass of its own file, whose docstring says what it turns into what. `run_steps` runs them and shows every step to an observer.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

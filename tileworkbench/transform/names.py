@@ -1,4 +1,5 @@
 """New names that no other variable or buffer of the kernel has."""
+
 from __future__ import annotations
 
 from ..analysis.uses import names

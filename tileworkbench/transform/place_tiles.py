@@ -6,6 +6,7 @@ After:   grid (bx, by), tiles A_shared at 0, 8192 bytes: declare n
 Tiles start at multiples of 64 bytes. A view has the place of the buffer that it views.
 Requires: no tile operations.  Preserves: statements.
 """
+
 from __future__ import annotations
 
 from ..analysis.capacity import require_capacity
@@ -72,4 +73,3 @@ def _bytes(buffer: Buffer) -> int:
     if not all(isinstance(d, Const) for d in buffer.shape):
         raise CapacityError(f"{buffer.name} has a symbolic dim", span=buffer.span, hint="on-chip buffers need constant shapes")
     return buffer.static_bytes()
-

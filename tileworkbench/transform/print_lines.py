@@ -1,4 +1,5 @@
 """Lines for `Print`: the message and the values, or a line for every element of a buffer."""
+
 from __future__ import annotations
 
 from ..analysis.access import flat_offset

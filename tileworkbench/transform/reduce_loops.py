@@ -4,6 +4,7 @@ A reduction over a contiguous dim is a call of a row function, or a vector loop 
 into the destination, so the vector runs along the row. max and min start from NaN where rows are added (the language's max ignores a NaN, so
 the first number replaces it and a row of only NaN stays NaN).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -256,4 +257,3 @@ class _Scanning:
         if self.stmt.reverse:
             return Loop(k, index(self.along.extent - 1 - skip), index(-1), body, step=-1)
         return Loop(k, index(skip), index(self.along.extent), body)
-

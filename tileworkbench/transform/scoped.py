@@ -3,6 +3,7 @@
 `Scoped` walks a kernel once, keeps a `Bounds` up to date, and calls `on_expr` for every expression below a statement and `on_stmt` for every
 statement, children first. A pass derives from it and overrides one or both. Unchanged subtrees keep identity.
 """
+
 from __future__ import annotations
 
 from typing import TypeVar

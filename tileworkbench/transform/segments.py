@@ -4,6 +4,7 @@ A variable that is bound in one segment and used in another is computed again th
 with an element per thread. A thread's own buffer lives in the loop's iteration if one segment uses it and fills it first, otherwise in such an
 array too.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -8,6 +8,7 @@ Tiles that live across a barrier get memory for every block. Index arithmetic th
 
 Requires: no threads (`fission_threads`).  Preserves: launches without such barriers.
 """
+
 from __future__ import annotations
 
 from ..analysis.linear import has_load
@@ -128,13 +129,13 @@ class _Splitting:
         at = tuple(reversed(self.launch.block_vars))
         ones = tuple(index(1) for _ in at)
         match node:
-            case (Load(buffer, indices) | Store(buffer, indices) | AddressOf(buffer, indices)) if buffer in self.moved:
+            case Load(buffer, indices) | Store(buffer, indices) | AddressOf(buffer, indices) if buffer in self.moved:
                 return replace(node, buffer=self.moved[buffer], indices=(*at, *indices))
             case Region(buffer, starts, extents) if buffer in self.moved:
                 return replace(node, buffer=self.moved[buffer], starts=(*at, *starts), extents=(*ones, *extents))
-            case (Reduce(src=Region(buffer), dim=dim) | Scan(src=Region(buffer), dim=dim)) if buffer in self.moved.values():
+            case Reduce(src=Region(buffer), dim=dim) | Scan(src=Region(buffer), dim=dim) if buffer in self.moved.values():
                 return replace(node, dim=dim + len(at))
-            case (Load(buffer) | Store(buffer) | Region(buffer) | Print(buffer=Buffer() as buffer)) if buffer.root in self.moved:
+            case Load(buffer) | Store(buffer) | Region(buffer) | Print(buffer=Buffer() as buffer) if buffer.root in self.moved:
                 what = f"{buffer.name}, whose memory lives across a barrier of the grid, is viewed or printed whole"
                 raise UnsupportedError(what, span=node.span, hint="give the view or the printed tile a copy of its own")
             case Launch(allocs=allocs):

@@ -10,6 +10,7 @@ loop becomes contiguous. `flatten_accesses` then folds the divisions. Only divis
 
 Requires: author-level statements.  Preserves: everything else.
 """
+
 from __future__ import annotations
 
 from ..analysis.linear import Linear, linear

@@ -1,4 +1,5 @@
 """Tile operations on a thread's own buffers, as loops of element statements that each thread runs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -6,6 +6,7 @@
 - Reads that are inside anyway move out of lazily evaluated places, so that nothing is conditional but the choice of the value.
 - `and`, `or` without conditional reads are evaluated on both sides.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

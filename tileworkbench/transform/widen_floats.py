@@ -8,6 +8,7 @@ A variable bound to a narrow value holds the rounded value as float32. Integers 
 
 Requires: lowered statements.  Preserves: everything that involves no narrow float.
 """
+
 from __future__ import annotations
 
 from ..base.dtypes import FLOAT32, FLOAT64, DType

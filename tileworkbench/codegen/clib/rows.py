@@ -3,6 +3,7 @@
 Sums keep four vectors of partial sums. max and min ignore NaN; a row of only NaN gives NaN, which is looked for only when
 the result is the identity. The `_nan` functions give NaN if any element is NaN.
 """
+
 from __future__ import annotations
 
 from .function import CFunction, function
