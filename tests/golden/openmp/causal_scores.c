@@ -216,24 +216,24 @@ static void causal_scores_block(const float *Q, const float *K, float *S, int64_
   float *const q = (float *)(scratch + 0); /* shared (64, 64) float32 */
   float *const k = (float *)(scratch + 16384); /* shared (64, 64) float32 */
   float *const s = (float *)(scratch + 32768); /* fragment (64, 64) float32 */
-  /* programs.py:60: T.copy(Q[bx * 64, 0], q) */
+  /* programs.py:61: T.copy(Q[bx * 64, 0], q) */
   __builtin_memcpy(q, &Q[bx * 4096], 4096 * sizeof(float));
-  /* programs.py:61: for ko in T.Pipelined(bx + 1, num_stages=1): */
+  /* programs.py:62: for ko in T.Pipelined(bx + 1, num_stages=1): */
   for (int64_t ko = 0; ko < bx + 1; ++ko) {
-    /* programs.py:62: T.copy(K[ko * 64, 0], k) */
+    /* programs.py:63: T.copy(K[ko * 64, 0], k) */
     __builtin_memcpy(k, &K[ko * 4096], 4096 * sizeof(float));
-    /* programs.py:63: for i, j in T.Parallel(64, 64): */
+    /* programs.py:64: for i, j in T.Parallel(64, 64): */
     for (int64_t i = 0; i < 64; ++i) {
       const int32_t j_end = (int32_t)twb_min_i64(bx * 64 + i - ko * 64 + 1, 64);
       #pragma omp simd
       for (int32_t j = 0; j < 64; ++j) {
-        /* programs.py:64: s[i, j] = T.if_then_else(bx * 64 + i >= ko * 64 + j, 0, -T.infinity("float32")) */
+        /* programs.py:65: s[i, j] = T.if_then_else(bx * 64 + i >= ko * 64 + j, 0, -T.infinity("float32")) */
         s[i * 64 + j] = j < j_end ? 0.0f : -__builtin_inff();
       }
     }
-    /* programs.py:65: T.gemm(q, k, s, transpose_B=True) */
+    /* programs.py:66: T.gemm(q, k, s, transpose_B=True) */
     twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt(q, k, s, 0, scratch + 49152);
-    /* programs.py:66: T.copy(s, S[bx * 64, ko * 64]) */
+    /* programs.py:67: T.copy(s, S[bx * 64, ko * 64]) */
     for (int64_t i = 0; i < 64; ++i) {
       __builtin_memcpy(&S[(bx * 64 + i) * 256 + ko * 64], &s[i * 64], 64 * sizeof(float));
     }
@@ -245,7 +245,7 @@ int32_t run_causal_scores(const int64_t *args, int32_t threads) {
   float *const K = (float *)args[1];
   float *const S = (float *)args[2];
   int32_t failed = 0;
-  /* programs.py:56: with T.Kernel(4, threads=128) as bx: */
+  /* programs.py:57: with T.Kernel(4, threads=128) as bx: */
   #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t bx = 0; bx < 4; ++bx)
     causal_scores_block(Q, K, S, bx, &failed);

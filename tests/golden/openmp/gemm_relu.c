@@ -216,33 +216,33 @@ static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, i
   uint16_t *const A_shared = (uint16_t *)(scratch + 0); /* shared (64, 32) float16 */
   uint16_t *const B_shared = (uint16_t *)(scratch + 4096); /* shared (32, 64) float16 */
   float *const C_local = (float *)(scratch + 8192); /* fragment (64, 64) float32 */
-  /* programs.py:17: T.clear(C_local) */
+  /* programs.py:18: T.clear(C_local) */
   #pragma omp simd
   for (int32_t i = 0; i < 4096; ++i) {
     C_local[i] = 0.0f;
   }
-  /* programs.py:18: for ko in T.Pipelined(T.ceildiv(128, 32), num_stages=2): */
+  /* programs.py:19: for ko in T.Pipelined(T.ceildiv(128, 32), num_stages=2): */
   for (int64_t ko = 0; ko < 4; ++ko) {
-    /* programs.py:19: T.copy(A[by * 64, ko * 32], A_shared) */
+    /* programs.py:20: T.copy(A[by * 64, ko * 32], A_shared) */
     for (int64_t i = 0; i < 64; ++i) {
       __builtin_memcpy(&A_shared[i * 32], &A[(by * 64 + i) * 128 + ko * 32], 32 * sizeof(uint16_t));
     }
-    /* programs.py:20: T.copy(B[ko * 32, bx * 64], B_shared) */
+    /* programs.py:21: T.copy(B[ko * 32, bx * 64], B_shared) */
     for (int64_t i = 0; i < 32; ++i) {
       __builtin_memcpy(&B_shared[i * 64], &B[(ko * 32 + i) * 256 + bx * 64], 64 * sizeof(uint16_t));
     }
-    /* programs.py:21: T.gemm(A_shared, B_shared, C_local) */
+    /* programs.py:22: T.gemm(A_shared, B_shared, C_local) */
     twb_gemm_64x64x32_f16_f16_f32_32_64_64(A_shared, B_shared, C_local, 0, scratch + 24576);
   }
-  /* programs.py:22: for i, j in T.Parallel(64, 64): */
+  /* programs.py:23: for i, j in T.Parallel(64, 64): */
   for (int64_t i = 0; i < 64; ++i) {
     #pragma omp simd
     for (int32_t j = 0; j < 64; ++j) {
-      /* programs.py:23: C_local[i, j] = T.max(C_local[i, j], 0.0) */
+      /* programs.py:24: C_local[i, j] = T.max(C_local[i, j], 0.0) */
       C_local[i * 64 + j] = twb_max_f32(C_local[i * 64 + j], 0.0f);
     }
   }
-  /* programs.py:24: T.copy(C_local, C[by * 64, bx * 64]) */
+  /* programs.py:25: T.copy(C_local, C[by * 64, bx * 64]) */
   for (int64_t i = 0; i < 64; ++i) {
     #pragma omp simd
     for (int32_t j = 0; j < 64; ++j) {
@@ -256,7 +256,7 @@ int32_t run_gemm_relu(const int64_t *args, int32_t threads) {
   uint16_t *const B = (uint16_t *)args[1];
   uint16_t *const C = (uint16_t *)args[2];
   int32_t failed = 0;
-  /* programs.py:13: with T.Kernel(T.ceildiv(256, 64), T.ceildiv(256, 64), threads=128) as (bx, by): */
+  /* programs.py:14: with T.Kernel(T.ceildiv(256, 64), T.ceildiv(256, 64), threads=128) as (bx, by): */
   #pragma omp parallel for collapse(2) schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t by = 0; by < 4; ++by)
     for (int64_t bx = 0; bx < 4; ++bx)

@@ -16,14 +16,14 @@ TWB_FN int8_t twb_load_i4(const uint8_t *p, int64_t i) { return (int8_t)(((p[i >
 TWB_FN int32_t twb_atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
 
 static void histogram_block(const int32_t *D, const uint8_t *W, int32_t *bins, int64_t bx, int32_t *failed) {
-  /* programs.py:98: for i in T.Parallel(32): */
+  /* programs.py:99: for i in T.Parallel(32): */
   for (int64_t i = 0; i < 32; ++i) {
-    /* programs.py:99: T.device_assert(D[bx, i] >= 0, "negative") */
+    /* programs.py:100: T.device_assert(D[bx, i] >= 0, "negative") */
     if (!(D[bx * 32 + i] >= 0)) {
       *failed = 1;
       return;
     }
-    /* programs.py:100: T.atomic_add(bins[D[bx, i] % 16], T.cast(W[bx, i], "int32")) */
+    /* programs.py:101: T.atomic_add(bins[D[bx, i] % 16], T.cast(W[bx, i], "int32")) */
     twb_atomic_add_i32(&bins[twb_floormod_i32(D[bx * 32 + i], 16)], (int32_t)twb_load_i4(W, bx * 32 + i));
   }
 }
@@ -33,7 +33,7 @@ int32_t run_histogram(const int64_t *args, int32_t threads) {
   uint8_t *const W = (uint8_t *)args[1];
   int32_t *const bins = (int32_t *)args[2];
   int32_t failed = 0;
-  /* programs.py:97: with T.Kernel(64, threads=32) as bx: */
+  /* programs.py:98: with T.Kernel(64, threads=32) as bx: */
   #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t bx = 0; bx < 64; ++bx)
     histogram_block(D, W, bins, bx, &failed);

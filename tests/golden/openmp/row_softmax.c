@@ -115,7 +115,7 @@ static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, i
   float *const x = (float *)(scratch + 0); /* fragment (8, 128) float32 */
   float *const top = (float *)(scratch + 4096); /* fragment (8) float32 */
   float *const total = (float *)(scratch + 4160); /* fragment (8) float32 */
-  /* programs.py:40: T.copy(X[bx * 8, 0], x) */
+  /* programs.py:41: T.copy(X[bx * 8, 0], x) */
   const int64_t end = twb_max_i64(twb_min_i64(m - bx * 8, 8), 0);
   for (int64_t i = 0; i < 8; ++i) {
     const int64_t valid = i < end ? 100 : 0;
@@ -125,30 +125,30 @@ static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, i
       x[i * 128 + j] = -__builtin_inff();
     }
   }
-  /* programs.py:41: T.reduce_max(x, top, dim=1) */
+  /* programs.py:42: T.reduce_max(x, top, dim=1) */
   for (int64_t i = 0; i < 8; ++i) {
     top[i] = twb_row_max_f32(&x[i * 128], 128);
   }
-  /* programs.py:42: for i, j in T.Parallel(8, 128): */
+  /* programs.py:43: for i, j in T.Parallel(8, 128): */
   for (int64_t i = 0; i < 8; ++i) {
     const float top_0 = top[i];
     #pragma omp simd
     for (int32_t j = 0; j < 128; ++j) {
-      /* programs.py:43: x[i, j] = T.exp(x[i, j] - top[i]) */
+      /* programs.py:44: x[i, j] = T.exp(x[i, j] - top[i]) */
       x[i * 128 + j] = twb_exp_f32(x[i * 128 + j] - top_0);
     }
   }
-  /* programs.py:44: T.reduce_sum(x, total, dim=1) */
+  /* programs.py:45: T.reduce_sum(x, total, dim=1) */
   for (int64_t i = 0; i < 8; ++i) {
     total[i] = twb_row_sum_f32(&x[i * 128], 128);
   }
   const int64_t i_last = twb_min_i64(m - bx * 8, 8);
-  /* programs.py:45: for i, j in T.Parallel(8, 100): */
+  /* programs.py:46: for i, j in T.Parallel(8, 100): */
   for (int64_t i = 0; i < i_last; ++i) {
     const float total_0 = total[i];
     #pragma omp simd
     for (int32_t j = 0; j < 100; ++j) {
-      /* programs.py:46: Y[bx * 8 + i, j] = x[i, j] / total[i] */
+      /* programs.py:47: Y[bx * 8 + i, j] = x[i, j] / total[i] */
       Y[(bx * 8 + i) * 100 + j] = x[i * 128 + j] / total_0;
     }
   }
@@ -159,7 +159,7 @@ int32_t run_row_softmax(const int64_t *args, int32_t threads) {
   float *const Y = (float *)args[1];
   const int64_t m = args[2];
   int32_t failed = 0;
-  /* programs.py:35: with T.Kernel(T.ceildiv(M, 8), threads=128) as bx: */
+  /* programs.py:36: with T.Kernel(T.ceildiv(M, 8), threads=128) as bx: */
   #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
     row_softmax_block(X, Y, m, bx, &failed);

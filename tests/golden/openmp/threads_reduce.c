@@ -33,16 +33,16 @@ static void threads_reduce_block(const float *A, float *B, int64_t bx, int32_t *
   float *const sent = (float *)(scratch + 64); /* shared (128) float32 */
   int64_t *const asked = (int64_t *)(scratch + 576); /* shared (128) int64 */
   float *const v_2 = (float *)(scratch + 1600); /* shared (128, 1) float32 */
-  /* programs.py:79: v = T.alloc_var("float32") */
+  /* programs.py:80: v = T.alloc_var("float32") */
   #pragma omp simd
   for (int32_t tx = 0; tx < 128; ++tx) {
     v_2[tx] = 0.0f;
-    /* programs.py:80: v = A[bx * 128 + tx] */
+    /* programs.py:81: v = A[bx * 128 + tx] */
     v_2[tx] = A[bx * 128 + tx];
   }
-  /* programs.py:81: for r in T.unroll(5): */
+  /* programs.py:82: for r in T.unroll(5): */
   for (int64_t r = 0; r < 5; ++r) {
-    /* programs.py:82: v = v + T.shfl_down(v, 16 >> r) */
+    /* programs.py:83: v = v + T.shfl_down(v, 16 >> r) */
     #pragma omp simd
     for (int32_t tx = 0; tx < 128; ++tx) {
       sent[tx] = v_2[tx];
@@ -59,22 +59,22 @@ static void threads_reduce_block(const float *A, float *B, int64_t bx, int32_t *
       }
     }
   }
-  /* programs.py:83: if tx % 32 == 0: */
+  /* programs.py:84: if tx % 32 == 0: */
   for (int64_t tx_32 = 0; tx_32 < 4; ++tx_32) {
     #pragma omp simd
     for (int32_t tx = 0; tx < 32; ++tx) {
       if (tx == 0) {
-        /* programs.py:84: warp[tx // 32] = v */
+        /* programs.py:85: warp[tx // 32] = v */
         warp[tx_32] = v_2[tx_32 * 32 + tx];
       }
     }
   }
   const float warp_0 = warp[0] + warp[1] + warp[2] + warp[3];
-  /* programs.py:86: if tx == 0: */
+  /* programs.py:87: if tx == 0: */
   #pragma omp simd
   for (int32_t tx = 0; tx < 128; ++tx) {
     if (tx == 0) {
-      /* programs.py:87: B[bx] = warp[0] + warp[1] + warp[2] + warp[3] */
+      /* programs.py:88: B[bx] = warp[0] + warp[1] + warp[2] + warp[3] */
       B[bx] = warp_0;
     }
   }
@@ -84,7 +84,7 @@ int32_t run_threads_reduce(const int64_t *args, int32_t threads) {
   float *const A = (float *)args[0];
   float *const B = (float *)args[1];
   int32_t failed = 0;
-  /* programs.py:76: with T.Kernel(4, threads=128) as bx: */
+  /* programs.py:77: with T.Kernel(4, threads=128) as bx: */
   #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t bx = 0; bx < 4; ++bx)
     threads_reduce_block(A, B, bx, &failed);
