@@ -44,7 +44,7 @@ def test_the_printed_program_is_the_one_of_the_first_kernel():
 
     space = run_source(blocks("python")[0], "README.md[printed]")
     kernel = space["matmul"].compile(space["A"], space["B"])
-    (printed,) = [text for text in blocks("text") if text.startswith("kernel ")]
+    (printed,) = [text for text in blocks("text") if text.startswith("kernel '")]
     assert printed == print_kernel(kernel.ir).rstrip("\n") + "\n"
 
 

@@ -40,14 +40,14 @@ def find_plateaus(sizes: Sequence[int], rates: Sequence[float], most: int = 4) -
 
 
 def without_transitions(plateaus: Sequence[Plateau]) -> list[Plateau]:
-    """The plateaus that are levels: a step that ends before twice the capacity of the level above is the way from one to the next.
+    """The plateaus that are levels: a step that ends before four times the capacity of the level above is the way from one to the next.
 
     >>> [k.rate for k in without_transitions([Plateau(1 << 20, 90.0), Plateau(3 << 19, 60.0), Plateau(None, 10.0)])]
     [90.0, 10.0]
     """
     kept: list[Plateau] = []
     for plateau in plateaus:
-        if kept and plateau.capacity is not None and plateau.capacity < 2 * (kept[-1].capacity or 0):
+        if kept and plateau.capacity is not None and plateau.capacity < 4 * (kept[-1].capacity or 0):
             continue
         kept.append(plateau)
     return kept

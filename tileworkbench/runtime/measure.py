@@ -150,7 +150,7 @@ def _levels(read: Entry, isa: Isa, threads: int) -> tuple[Level, ...]:
 
     rates = [rate(size, 1) for size in sizes]
     rates = list(itertools.accumulate(reversed(rates), max))[::-1]  # a larger set is never read faster: what lies below was disturbed
-    plateaus = without_transitions(find_plateaus(sizes, rates))
+    plateaus = without_transitions(find_plateaus(sizes, rates, most=6))
     stated = _stated_capacities()
     registers = Level(
         "registers", Quantity(isa.registers * isa.vector_bytes / 1024, "KiB", f"{isa.registers} registers of {isa.vector_bytes} bytes"), None, None
