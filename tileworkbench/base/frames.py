@@ -53,10 +53,11 @@ def span_of(code: CodeType, last_instruction: int, line: int) -> Span:
 
 def cell_label(file: str) -> str:
     """`Cell In[7]` if `file` is what IPython calls the seventh cell, else an empty text."""
-    core = sys.modules.get("IPython.core.getipython")
-    shell = core.get_ipython() if core is not None else None
-    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
-    return f"Cell In[{number}]" if number is not None else ""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    found = namer(file) if namer is not None else None
+    return " ".join(found) if found else ""
 
 
 def render(error: BaseException) -> list[str]:

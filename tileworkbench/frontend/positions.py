@@ -8,15 +8,14 @@ Outer frames (the kernel that called a macro or a helper) become the chain of ca
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 import sysconfig
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, TracebackType
 
+from ..base.frames import OURS, cell_label
 from ..base.span import Span
 
-_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _LIBRARY = tuple({sysconfig.get_paths()[k] + "/" for k in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 LABELS: dict[str, str] = {}
@@ -56,14 +55,8 @@ def stop_at(code: CodeType) -> None:
 
 
 def label_of(filename: str) -> str:
-    """ "Cell In[7]" for an IPython cell, otherwise empty."""
-    if filename in LABELS:
-        return LABELS[filename]
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
-    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    found = namer(filename) if namer is not None else None
-    return " ".join(found) if found else ""
+    """What `LABELS` calls the file, else "Cell In[7]" for an IPython cell, else an empty text."""
+    return LABELS[filename] if filename in LABELS else cell_label(filename)
 
 
 def here() -> Span | None:
@@ -97,7 +90,7 @@ def is_plain_author_code(code: CodeType) -> bool:
 def is_ours(code: CodeType) -> bool:
     """True for the code of this package, except kernels that are written in it."""
     known = _known(code)
-    return not known.is_user and code.co_filename.startswith(_OURS)
+    return not known.is_user and code.co_filename.startswith(OURS)
 
 
 def _chain(frame: FrameType | None) -> Span | None:
@@ -121,7 +114,7 @@ def _known(code: CodeType) -> _Code:
     known = _codes.get(id(code))
     if known is None:
         name = code.co_filename
-        user = not name.startswith(_OURS) and not name.startswith(_LIBRARY) and not name.startswith("<frozen")
+        user = not name.startswith(OURS) and not name.startswith(_LIBRARY) and not name.startswith("<frozen")
         known = _codes[id(code)] = _Code(code, code, user, code.co_name, label_of(name) if user else "")
     return known
 
