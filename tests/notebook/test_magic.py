@@ -302,3 +302,14 @@ def test_the_compiled_target_measures_and_shows_its_text(lesson):
     assert ran.value.report.measured is not None and ran.value.report.measured.runs == 5
     assert "int32_t" in ran.displays[0]["text/plain"]
     assert "measured" in ran.displays[0]["text/plain"].splitlines()[2]
+
+
+def test_a_report_on_a_machine_that_is_not_here(lesson):
+    """`--machine` asks the model about a preset: nothing is measured, and the roofs are the preset's."""
+    ran = lesson.run("%%tile --machine laptop -o\n" + SCALE + "B = scale(A, 2.0)")
+    assert ran.success
+    assert ran.value.report.machine.name.startswith("a laptop")
+    assert ran.value.report.measured is None
+    wrong = lesson.run("%%tile --machine toaster\nB = scale(A, 2.0)")
+    assert isinstance(wrong.error, TileValueError)
+    assert "toaster" in str(wrong.error) and "laptop" in str(wrong.error)

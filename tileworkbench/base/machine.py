@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from .errors import TileValueError
+
 SCHEMA = 1
 
 
@@ -226,3 +228,15 @@ def laptop(cores: int = 8, ghz: float = 3.5) -> Machine:
 
 REFERENCE_CPU = _reference_cpu()
 PRESETS = {"reference": REFERENCE_CPU, "laptop": laptop()}
+
+
+def find_machine(name: str) -> Machine:
+    """The preset called `name`, case and spaces aside. Raises TileValueError with the names there are.
+
+    >>> find_machine("Laptop").cores
+    8
+    """
+    found = PRESETS.get(name.strip().lower().replace(" ", "-"))
+    if found is None:
+        raise TileValueError(f"no machine is called {name!r}", hint=f"the presets are {', '.join(PRESETS)}")
+    return found

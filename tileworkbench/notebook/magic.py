@@ -34,6 +34,7 @@ class TileMagics(Magics):
     """Defaults of `%%tile` for this session: `%config TileMagics.target = "interpret"`."""
 
     target = Unicode("", help="Where kernels run, for example c or interpret. Empty: the best that this machine can do.").tag(config=True)
+    machine = Unicode("", help="The machine that reports are about, by a preset's name. Empty: this one, measured.").tag(config=True)
     threads = Integer(0, min=0, help="CPU threads of a launch. 0: all that this process may use.").tag(config=True)
     show = Unicode("summary,roofline,traffic", help=f"Parts of the panel, separated by commas: {', '.join(PARTS)}, all or none.").tag(config=True)
     repeat = Integer(5, min=1, help="Launches to time when a kernel can be run again without changing its result.").tag(config=True)
@@ -57,6 +58,7 @@ class TileMagics(Magics):
         metavar="CONDITIONS",
         help="fail the cell unless all hold, e.g. 'dram.bytes <= 1.05*compulsory; roof >= 60%%'",
     )
+    @argument("-m", "--machine", type=unquoted, metavar="NAME", help="report on this machine instead, by the model: see tileworkbench.machines()")
     @argument("--compile-only", action="store_true", help="compile, check arguments and predict, but launch nothing")
     @argument("-r", "--repeat", type=int, metavar="N", help="launches to time, where running again changes no result")
     @argument("-o", "--output", action="store_true", help="return the CellRun: its launches, report and checks as values")
@@ -85,6 +87,7 @@ class TileMagics(Magics):
             %%tile --check numpy_softmax                or with a function of the kernel's inputs
             %%tile --expect "dram.bytes <= 1.05*compulsory; time < 2 ms"
             %%tile --target interpret --show source     run on NumPy, show the emitted source
+            %%tile --machine reference                  what the model says of another machine
             %%tile --compile-only                       look at the prediction without a run
 
         Names in --expect: time, rate, flops, roof, compulsory (bytes needed once), global.bytes (asked of the arguments), asked.bytes (asked
@@ -102,6 +105,7 @@ class TileMagics(Magics):
             expect=args.expect or "",
             compile_only=args.compile_only,
             repeat=args.repeat or self.repeat,
+            machine=args.machine or self.machine,
         )
         parts = chosen(args.show or self.show)
         assert self.shell is not None

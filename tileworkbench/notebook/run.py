@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ErrorGroup, ExpectationError, TileError, TileValueError
+from ..base.machine import Machine, find_machine
 from ..frontend.prim_func import PrimFunc
 from ..model.report import Report, report
 from ..runtime.arguments import BoundCall
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the magic's line asks for; `threads` 0 and `target` "" mean the defaults."""
+    """What the magic's line asks for; `threads` 0, `target` "" and `machine` "" (the one it runs on) mean the defaults."""
 
     target: str = ""
     threads: int = 0
@@ -42,6 +43,7 @@ class Options:
     expect: str = ""
     compile_only: bool = False
     repeat: int = 5
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,9 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
             first = seen[-1]
             seen[-1] = replace(first, seconds=times_of(first, options.repeat))
         run.launches = tuple(seen)
-        run.report = _report(run.launches[-1], measured=not options.compile_only)
+        run.report = _report(run.launches[-1], options)
     elif known := [k for k in made if not k.signature.dims and not k.signature.scalars]:
-        run.report = known[-1].report()
+        run.report = known[-1].report(_machine(options))
     _check(shell, run)
     _expect(run)
     return run
@@ -152,13 +154,19 @@ def _compile_if_needed(space: dict[str, Any], name: str) -> None:
         space[name] = compile_ir(value.kernel, make_options())
 
 
-def _report(launch: Launch, *, measured: bool) -> Report:
-    """What the model says of this launch, with its measured times if it ran on the machine's own code."""
+def _machine(options: Options) -> Machine:
+    """The machine that the report is about: this one, or a preset."""
+    return find_machine(options.machine) if options.machine else measure()
+
+
+def _report(launch: Launch, options: Options) -> Report:
+    """What the model says of this launch, with its measured times if it ran as compiled code on the machine that is asked about."""
     kernel, call = launch.kernel, launch.call
     arrays = {bound.spec.name: bound.array for bound in call.tensors}
-    seconds = launch.seconds if measured and kernel.executable.source else ()
+    is_measured = not options.compile_only and not options.machine and kernel.executable.source
+    seconds = launch.seconds if is_measured else ()
     return report(
-        kernel.ir, measure(), call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=arrays, schedule=kernel.schedule
+        kernel.ir, _machine(options), call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=arrays, schedule=kernel.schedule
     )
 
 
