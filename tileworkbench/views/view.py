@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .scene import Scene, Text
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -59,6 +61,22 @@ class View:
     def data(self) -> Any:
         """The numbers that are shown: dicts, lists, strings and floats."""
         raise NotImplementedError
+
+    def live(self) -> dict[str, Any]:
+        """What the browser needs to draw the view and answer to a hand, as plain JSON data (see notebook/static/common.js).
+
+        `module` names the file of notebook/static that draws it; `title` and `text` are its name and its text twin; `scene` the picture;
+        `details` maps a mark's key to a table {"caption", "head", "rows", "left"} that opens when the mark is chosen; `frames`, where a view
+        can be scrubbed, lists {"label", "scene", "text"}, and `frames_name` says what the frames are.
+        """
+        return {"module": "scene", "title": self.title, "text": str(self), "scene": self.scene().to_json(), "details": {}}
+
+    def scene(self) -> Scene:
+        """The picture as marks; by default the text twin, set in a fixed-width font."""
+        lines = str(self).splitlines() or [""]
+        size = max(len(line) for line in lines) * 6.7 + 24, len(lines) * 15 + 16
+        words = tuple(Text(12, 20 + 15 * i, line, is_mono=True) for i, line in enumerate(lines))
+        return Scene(*size, words, title=self.title, text=str(self))
 
     def html(self) -> str:
         """A fragment of HTML with inline styles only. By default the picture, with the text twin as its description."""
