@@ -30,8 +30,8 @@ NARROWED = {
 # Third-party packages that are optional or slow to import, and so may be imported inside a function.
 LAZY = {
     "IPython", "PIL", "anywidget", "cuda", "cupy", "dask", "ipywidgets", "jax",
-    "jupyter_client", "jupyterlab", "matplotlib", "ml_dtypes", "platformdirs",
-    "pygments", "pytest", "threadpoolctl", "tilelang", "torch", "ziglang",
+    "jupyter_client", "jupyterlab", "latex2mathml", "matplotlib", "ml_dtypes", "platformdirs",
+    "playwright", "pygments", "pytest", "threadpoolctl", "tilelang", "torch", "traitlets", "ziglang",
 }  # fmt: skip
 
 # (file, room): a room that a front imports only when it is asked for, since importing the package must stay quick.

@@ -1,0 +1,202 @@
+"""A real JupyterLab and Debian's chromium, with no network but the loopback device."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pytest_playwright", reason="needs the `test` extra")
+
+from playwright.sync_api import TimeoutError as PlaywrightTimeout  # after the skip
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHROMIUM = shutil.which("chromium")
+QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
+LOCAL = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "file:", "data:", "about:", "blob:")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder need chromium, are slow, and run on one worker: they share a server."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, object]:
+    """The system's browser; no sandbox, since CI runs as root; nothing in the background that asks a network."""
+    return {"executable_path": CHROMIUM, "args": [f"--{name}" for name in QUIET]}
+
+
+@dataclass
+class Watched:
+    """A page that reaches nothing but this machine, and what it complained about."""
+
+    page: Any
+    asked: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def watched(page: Any) -> Watched:
+    """The page, cut off from every network."""
+    seen = Watched(page)
+
+    def gate(route: Any) -> None:
+        if route.request.url.startswith(LOCAL):
+            route.continue_()
+        else:
+            seen.asked.append(route.request.url)
+            route.abort()
+
+    page.route("**/*", gate)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    return seen
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab. `folder` holds its notebooks."""
+
+    url: str
+    token: str
+    folder: Path
+
+    def open(self, page: Any, name: str, cells: Sequence[str] = (), *, theme: str = "light") -> None:
+        """Open a notebook made of `cells` (or one that is there) in a workspace of its own, and wait until its kernel answers."""
+        if cells:
+            write_notebook(self.folder / name, cells)
+        page.goto(f"{self.url}/lab/workspaces/{Path(name).stem}-{theme}/tree/{name}?token={self.token}&reset")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+
+    def stop_kernels(self) -> None:
+        """End every session, as if the machine had been off since."""
+        for session in self._ask("GET", "sessions"):
+            self._ask("DELETE", f"sessions/{session['id']}")
+
+    def _ask(self, method: str, path: str) -> Any:
+        request = urllib.request.Request(f"{self.url}/api/{path}?token={self.token}", method=method)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def run_all(self, page: Any, *, timeout_s: float = 120) -> None:
+        """Run every cell and wait until the kernel has nothing left to do. A kernel that still connects drops the request, so it is asked again."""
+        for _ in range(10):
+            page.locator(".jp-Notebook .jp-Cell").first.click()
+            page.get_by_role("menuitem", name="Run", exact=True).click()
+            page.get_by_text("Run All Cells", exact=True).click()
+            try:
+                page.wait_for_function(STARTED, timeout=3000)
+                break
+            except PlaywrightTimeout:
+                continue
+        wait_idle(page, timeout_s)
+
+
+STARTED = r"[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(n => /[*\d]/.test(n.textContent))"
+
+
+def wait_idle(page: Any, timeout_s: float = 120) -> None:
+    """Wait until no cell shows a star and the kernel is idle."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        page.wait_for_timeout(150)
+        busy = page.evaluate("[...document.querySelectorAll('.jp-InputPrompt')].some(n => n.textContent.includes('*'))")
+        if not busy and page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").count():
+            return
+    raise AssertionError("the kernel did not become idle")
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> None:
+    """A notebook of code cells."""
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
+def free_port() -> int:
+    """A port of the loopback device that nothing listens on."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One JupyterLab for all tests of a worker, with settings, runtime files and workspaces of its own."""
+    yield from _serve(tmp_path_factory.mktemp("lab"), "jupyterlab")
+
+
+def _serve(home: Path, module: str) -> Iterator[Lab]:
+    pytest.importorskip(module, reason=f"needs {module}")
+    folder = home / "notebooks"
+    folder.mkdir()
+    for lesson in (ROOT / "notebooks").glob("*.ipynb"):
+        shutil.copy(lesson, folder)
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    port, token = free_port(), "tile"
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
+    own = {name: str(home / name.lower()) for name in names}
+    settled = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env = {**os.environ, **own, **settled, "PYTHONPATH": str(ROOT)}
+    options = [f"--port={port}", "--ip=127.0.0.1", "--no-browser", "--allow-root", "--ServerApp.port_retries=0"]
+    options += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
+    with (home / "server.log").open("w") as log:
+        server = subprocess.Popen([sys.executable, "-m", module, *options], env=env, cwd=folder, stdout=log, stderr=log)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", server, home / "server.log")
+            yield Lab(f"http://127.0.0.1:{port}", token, folder)
+        finally:
+            server.terminate()
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                json.load(answer)
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
+            assert server.poll() is None, log.read_text()[-3000:]
+            time.sleep(0.2)
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture
+def serious() -> Callable[[Any, str], list[str]]:
+    """What axe finds serious or critical inside elements of the page, a line each."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python").Axe()
+
+    def check(page: Any, selector: str) -> list[str]:
+        found = axe.run(page, context=selector).response["violations"]
+        return [f"{v['id']}: {n['html'][:160]}" for v in found if v["impact"] in ("serious", "critical") for n in v["nodes"]]
+
+    return check
