@@ -66,8 +66,14 @@ def watched(page: Any) -> Watched:
             route.abort()
 
     page.route("**/*", gate)
-    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    page.on("pageerror", lambda error: None if is_jupyters_own(error) else seen.errors.append(f"{error}\n{error.stack}"))
     return seen
+
+
+def is_jupyters_own(error: Any) -> bool:
+    """Whether an error came from Jupyter's bundles alone; a widget's module has an address of its own kind."""
+    stack = error.stack or ""
+    return ("/static/" in stack or "/lab/" in stack) and "blob:" not in stack
 
 
 @dataclass(frozen=True)
@@ -77,14 +83,25 @@ class Lab:
     url: str
     token: str
     folder: Path
+    is_lab: bool = True
+
+    def address(self, name: str) -> str:
+        """Where a notebook opens: in a workspace of its own, so that no other is open beside it."""
+        place = f"lab/workspaces/{Path(name).stem}/tree/{name}" if self.is_lab else f"notebooks/{name}"
+        return f"{self.url}/{place}?token={self.token}" + ("&reset" if self.is_lab else "")
 
     def open(self, page: Any, name: str, cells: Sequence[str] = (), *, theme: str = "light") -> None:
-        """Open a notebook made of `cells` (or one that is there) in a workspace of its own, and wait until its kernel answers."""
+        """Open a notebook made of `cells` (or one that is there), and wait until its kernel answers."""
         if cells:
             write_notebook(self.folder / name, cells)
-        page.goto(f"{self.url}/lab/workspaces/{Path(name).stem}-{theme}/tree/{name}?token={self.token}&reset")
+        self.settings("themes").write_text(json.dumps({"theme": f"JupyterLab {theme.title()}"}))
+        page.goto(self.address(name))
         page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
         page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+
+    def settings(self, name: str) -> Path:
+        """The file of the reader's settings called `name`."""
+        return self.folder.parent / "settings" / "@jupyterlab" / "apputils-extension" / f"{name}.jupyterlab-settings"
 
     def stop_kernels(self) -> None:
         """End every session, as if the machine had been off since."""
@@ -149,6 +166,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     yield from _serve(tmp_path_factory.mktemp("lab"), "jupyterlab")
 
 
+@pytest.fixture(scope="session")
+def notebook7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Notebook 7, likewise."""
+    yield from _serve(tmp_path_factory.mktemp("notebook7"), "notebook")
+
+
 def _serve(home: Path, module: str) -> Iterator[Lab]:
     pytest.importorskip(module, reason=f"needs {module}")
     folder = home / "notebooks"
@@ -169,7 +192,7 @@ def _serve(home: Path, module: str) -> Iterator[Lab]:
         server = subprocess.Popen([sys.executable, "-m", module, *options], env=env, cwd=folder, stdout=log, stderr=log)
         try:
             _wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", server, home / "server.log")
-            yield Lab(f"http://127.0.0.1:{port}", token, folder)
+            yield Lab(f"http://127.0.0.1:{port}", token, folder, is_lab=module == "jupyterlab")
         finally:
             server.terminate()
             try:

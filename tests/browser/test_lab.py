@@ -33,13 +33,15 @@ class Boxes(View):
 )
 
 
-def test_a_view_answers_to_pointer_and_keyboard(lab: Any, watched: Any, serious: Any):
+@pytest.mark.parametrize(("server", "theme"), [("lab", "light"), ("lab", "dark"), ("notebook7", "light")])
+def test_a_view_answers_to_pointer_and_keyboard(server: str, theme: str, request: Any, watched: Any, serious: Any):
     """Hover shows a tip, Enter opens details, arrows move, Escape closes; the static picture hides behind the live one; nothing is fetched."""
-    page = watched.page
-    lab.open(page, "view.ipynb", CELLS)
-    lab.run_all(page)
+    page, app = watched.page, request.getfixturevalue(server)
+    app.open(page, "view.ipynb", CELLS, theme=theme)
+    app.run_all(page)
     view = page.locator(".jp-OutputArea-output .twb").first
     view.wait_for(timeout=30_000)
+    assert view.get_attribute("data-theme") == theme
     view.locator('[data-key="a"]').hover()
     assert view.get_by_role("tooltip").inner_text() == "box a"
     view.locator('[data-key="a"]').focus()
@@ -63,7 +65,7 @@ def test_a_notebook_without_a_kernel_shows_the_static_picture(lab: Any, watched:
     page.keyboard.press("Control+s")
     page.wait_for_function("!document.querySelector('.jp-mod-dirty')", timeout=10_000)
     lab.stop_kernels()
-    page.goto(f"{lab.url}/lab/workspaces/later/tree/saved.ipynb?token={lab.token}&reset")
+    page.goto(lab.address("saved.ipynb"))
     picture = page.locator("img[alt^='three boxes']").first
     picture.wait_for(timeout=60_000)
     assert picture.is_visible()

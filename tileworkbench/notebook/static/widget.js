@@ -6,6 +6,8 @@ function twbContext(host, group, { send = () => {}, onMessage = () => () => {} }
   const voice = twb.h("div", { class: "twb-sr", role: "status", "aria-live": "polite" });
   const themeListeners = new Set();
   host.classList.add("twb");
+  // arrows and Enter are the view's while it has the focus, not the notebook's; JupyterLab looks at the focused element itself
+  host.addEventListener("focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
   const stopTheme = twb.themed(host, () => themeListeners.forEach((listener) => listener()));
   const place = twb.h("div");
   host.replaceChildren(twb.h("style", {}, twb.CSS), place, voice);
