@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tileworkbench.base.dtypes import DType
 from tileworkbench.frontend.prim_func import PrimFunc
-from tileworkbench.kernels import attention, gemm, softmax
+from tileworkbench.kernels import attention, elementwise, gemm, norms, softmax
 from tileworkbench.runtime.jit import compile
 
 TARGETS = ["c", "interpret"]
@@ -46,6 +47,43 @@ def test_softmax(shape: tuple[int, int], target: str) -> None:
     away = x.astype(np.float64) - x.max(axis=1, keepdims=True)
     want = np.exp(away) / np.exp(away).sum(axis=1, keepdims=True)
     assert np.all(np.abs(got - want) <= want * 2.0**-24 * (2 * np.abs(away) + 16 + shape[1]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(8, 64), (13, 40), (1, 1)], ids=str)
+def test_norms(shape: tuple[int, int], target: str) -> None:
+    """LayerNorm and RMSNorm, on rows far from 0: the mean cancels only what it must."""
+    rows, cols = shape
+    x, w, b = random(7, rows, cols) + 3, random(8, cols), random(9, cols)
+    wide, eps = x.astype(np.float64), 1e-5
+    away = wide - wide.mean(axis=1, keepdims=True)
+    scale = 1 / np.sqrt((away**2).mean(axis=1, keepdims=True) + eps)
+    want = away * scale * w + b
+    got = run(norms.layernorm_program(rows, cols, 4, "float32", eps), target, x, w, b)
+    slip = (cols + 8) * 2.0**-24 * np.abs(wide).mean(axis=1, keepdims=True)  # of the mean; then of the scale, relative
+    assert np.all(
+        np.abs(got - want) <= 4 * scale * np.abs(w) * (slip + np.abs(away) * ((cols + 8) * 2.0**-24 + slip * scale)) + 2.0**-22 * np.abs(want)
+    )
+    size = 1 / np.sqrt((wide**2).mean(axis=1, keepdims=True) + eps)
+    got = run(norms.rmsnorm_program(rows, cols, 4, "float32", eps), target, x, w)
+    assert np.all(np.abs(got - wide * size * w) <= (cols + 8) * 2.0**-24 * np.abs(wide * size * w))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [1000, 1])
+def test_elementwise(size: int, target: str) -> None:
+    x, y = random(10, size), random(11, size)
+    assert np.array_equal(run(elementwise.add_program(size, 256, "float32"), target, x, y), (x + y).astype(np.float64))
+    wide = x.astype(np.float64)
+    want = 0.5 * wide * (1 + np.array([math.erf(v / math.sqrt(2)) for v in wide]))
+    assert np.all(np.abs(run(elementwise.gelu_program(size, 256, "float32"), target, x) - want) <= 2.0**-21 * np.abs(wide))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(64, 32), (37, 50), (1, 3)], ids=str)
+def test_transpose(shape: tuple[int, int], target: str) -> None:
+    x = random(12, *shape)
+    assert np.array_equal(run(elementwise.transpose_program(*shape, 16, "float32"), target, x), x.T)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,0 +1,81 @@
+"""LayerNorm and RMSNorm of every row, with a weight (and a bias) for each column: kernels that memory bounds.
+
+A block owns a few whole rows. A row is read once; mean and variance come from the tile in two passes, so that nothing cancels.
+"""
+
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
+# (annotations of a kernel are values of the kernel language, not types)
+from __future__ import annotations
+
+from .. import language as T
+from ..frontend.prim_func import PrimFunc
+from ..runtime.jit import jit
+from ..runtime.kernel import JITKernel
+from .softmax import Schedule, default_schedule
+
+
+def layernorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) -> PrimFunc:
+    """The tile program of LayerNorm, for one shape and number of rows of a block."""
+
+    @T.prim_func
+    def layernorm(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), B: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
+        with T.Kernel(T.ceildiv(rows, block)) as bx:
+            x = T.alloc_fragment((block, cols), "float32")
+            square = T.alloc_fragment((block, cols), "float32")
+            mean = T.alloc_fragment((block,), "float32")
+            scale = T.alloc_fragment((block,), "float32")
+            T.copy(X[bx * block, 0], x)
+            T.reduce_sum(x, mean, dim=1)
+            for i in T.Parallel(block):
+                mean[i] = mean[i] * (1.0 / cols)
+            for i, j in T.Parallel(block, cols):
+                x[i, j] = x[i, j] - mean[i]
+                square[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(square, scale, dim=1)
+            for i in T.Parallel(block):
+                scale[i] = 1.0 / T.sqrt(scale[i] * (1.0 / cols) + eps)
+            for i, j in T.Parallel(block, cols):
+                x[i, j] = x[i, j] * scale[i] * W[j] + B[j]
+            T.copy(x, Y[bx * block, 0])
+
+    result: PrimFunc = layernorm
+    return result
+
+
+def rmsnorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) -> PrimFunc:
+    """The tile program of RMSNorm, for one shape and number of rows of a block."""
+
+    @T.prim_func
+    def rmsnorm(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
+        with T.Kernel(T.ceildiv(rows, block)) as bx:
+            x = T.alloc_fragment((block, cols), "float32")
+            square = T.alloc_fragment((block, cols), "float32")
+            scale = T.alloc_fragment((block,), "float32")
+            T.copy(X[bx * block, 0], x)
+            for i, j in T.Parallel(block, cols):
+                square[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(square, scale, dim=1)
+            for i in T.Parallel(block):
+                scale[i] = 1.0 / T.sqrt(scale[i] * (1.0 / cols) + eps)
+            for i, j in T.Parallel(block, cols):
+                x[i, j] = x[i, j] * scale[i] * W[j]
+            T.copy(x, Y[bx * block, 0])
+
+    result: PrimFunc = rmsnorm
+    return result
+
+
+_layernorm = jit(out_idx=-1)(layernorm_program)
+_rmsnorm = jit(out_idx=-1)(rmsnorm_program)
+
+
+def layernorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None) -> JITKernel:
+    """A kernel Y = (X - mean) / sqrt(variance + eps) * W + B along the last dim, for X and Y (rows, cols), W and B (cols,). Computed in float32."""
+    kernel: JITKernel = _layernorm(rows, cols, (schedule or default_schedule(rows, cols)).rows, dtype, eps)
+    return kernel
+
+
+def rmsnorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None) -> JITKernel:
+    """A kernel Y = X / sqrt(mean(X^2) + eps) * W along the last dim, for X and Y (rows, cols), W (cols,). Computed in float32."""
+    kernel: JITKernel = _rmsnorm(rows, cols, (schedule or default_schedule(rows, cols)).rows, dtype, eps)
+    return kernel
