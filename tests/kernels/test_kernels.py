@@ -11,7 +11,7 @@ import pytest
 
 from tileworkbench.base.dtypes import DType
 from tileworkbench.frontend.prim_func import PrimFunc
-from tileworkbench.kernels import attention, elementwise, gemm, norms, softmax
+from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
 from tileworkbench.runtime.jit import compile
 
 TARGETS = ["c", "interpret"]
@@ -67,6 +67,29 @@ def test_norms(shape: tuple[int, int], target: str) -> None:
     size = 1 / np.sqrt((wide**2).mean(axis=1, keepdims=True) + eps)
     got = run(norms.rmsnorm_program(rows, cols, 4, "float32", eps), target, x, w)
     assert np.all(np.abs(got - wide * size * w) <= (cols + 8) * 2.0**-24 * np.abs(wide * size * w))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(37, 100), (1, 7)], ids=str)
+def test_gemv(shape: tuple[int, int], target: str) -> None:
+    n, k = shape
+    x, w = random(13, k), random(14, n, k)
+    wide = w.astype(np.float64) * x
+    allowed = (k + 4) * 2.0**-24 * np.abs(wide).sum(axis=1)
+    assert np.all(np.abs(run(linear.gemv_program(n, k, 8, 32, "float32"), target, x, w) - wide.sum(axis=1)) <= allowed)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("m", [1, 5])
+def test_linear_with_four_bit_weights(m: int, target: str) -> None:
+    n, k, group = 37, 128, 32
+    x, scales = random(15, m, k), np.abs(random(16, n, k // group))
+    packed = np.random.default_rng(17).integers(0, 256, (n, k // 2)).astype("uint8")
+    q = np.stack([packed & 15, packed >> 4], axis=-1).reshape(n, k).astype(np.float64) - 8
+    w = q * np.repeat(scales.astype(np.float64), group, axis=1)
+    got = run(linear.w4_program(m, n, k, group, 4, 16, 64, "float32"), target, x, packed, scales)
+    wide = x.astype(np.float64)
+    assert np.all(np.abs(got - wide @ w.T) <= (k + 4) * 2.0**-24 * (np.abs(wide) @ np.abs(w.T)))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -40,15 +40,17 @@ def _fit(size: int, largest: int) -> int:
     return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
 
 
-def program(m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool) -> PrimFunc:
-    """The tile program, for one shape, schedule and pair of types."""
+def program(
+    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool, sum_dtype: str = "float32"
+) -> PrimFunc:
+    """The tile program, for one shape, schedule and types of the factors, the result and the sums."""
 
     @T.prim_func
     def gemm(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((m, n), out_dtype)):
         with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m)) as (bx, by):
             A_tile = T.alloc_shared((block_m, block_k), dtype)
             B_tile = T.alloc_shared((block_k, block_n), dtype)
-            acc = T.alloc_fragment((block_m, block_n), "float32")
+            acc = T.alloc_fragment((block_m, block_n), sum_dtype)
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
                 T.copy(A[by * block_m, ko * block_k], A_tile)

@@ -1,0 +1,98 @@
+"""What is compared: problems in groups, each with the ratio to reach over the best peer.
+
+>>> sum(p.group == "gemm_f32" for p in PROBLEMS)
+6
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KINDS = ("gemm", "gemv", "w4", "attention", "softmax", "layernorm", "rmsnorm", "add", "gelu", "transpose")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One line of the table.
+
+    `kind` names the function, `shape` its sizes: gemm (m, n, k), gemv (n, k), w4 (m, n, k), attention (batch, heads, seq, dim), rows (rows, cols).
+    `floor` is the ratio to reach, ours over the best peer; of elementwise kernels the share of the copy bandwidth instead.
+    """
+
+    group: str
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    threads: int
+    floor: float
+    is_causal: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.group} {'x'.join(map(str, self.shape))}{' causal' if self.is_causal else ''}"
+
+    @property
+    def flops(self) -> int:
+        """The textbook's operations: two for each product; 0 where bytes are what counts."""
+        match self.kind:
+            case "gemm" | "w4":
+                m, n, k = self.shape
+                return 2 * m * n * k
+            case "gemv":
+                return 2 * self.shape[0] * self.shape[1]
+            case "attention":
+                b, h, s, d = self.shape
+                return 4 * b * h * s * s * d // (2 if self.is_causal else 1)
+            case _:
+                return 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that have to move once, for kernels that memory bounds."""
+        size = 2 if self.dtype == "bfloat16" else 4
+        match self.kind:
+            case "gemv":
+                return size * self.shape[0] * self.shape[1]
+            case "w4":
+                return self.shape[1] * self.shape[2] // 2
+            case "add":
+                return 3 * size * self.shape[0]
+            case "gemm" | "attention":
+                return 0
+            case _:
+                count = 1
+                for n in self.shape:
+                    count *= n
+                return 2 * size * count
+
+
+def _cubes(group: str, dtype: str, floor: float, threads: tuple[int, ...] = (1,), extra: tuple[tuple[int, ...], ...] = ()) -> list[Problem]:
+    shapes = [(n, n, n) for n in (512, 1024, 2048)]
+    return [Problem(group, "gemm", shape, dtype, t, floor) for t in threads for shape in [*shapes, *extra]]
+
+
+def _attention(group: str, dtype: str, floor: float) -> list[Problem]:
+    sizes = [(1, 8, seq, dim) for dim in (64, 128) for seq in (512, 1024, 2048)]
+    return [Problem(group, "attention", shape, dtype, 1, floor, causal) for causal in (False, True) for shape in sizes]
+
+
+SKINNY = ((16, 4096, 4096), (128, 4096, 4096), (128, 11008, 4096))
+WEIGHTS = ((4096, 4096), (11008, 4096), (4096, 11008))
+ROWS = ((4096, 1024), (4096, 4096), (1024, 16384))
+MILLION = 1 << 20
+
+PROBLEMS: tuple[Problem, ...] = (
+    *_cubes("gemm_f32", "float32", 1.0, threads=(1, 2)),
+    *(Problem("gemm_f32_skinny", "gemm", shape, "float32", 1, 1.0) for shape in SKINNY),
+    *(Problem("gemv_f32", "gemv", shape, "float32", 1, 1.0) for shape in WEIGHTS),
+    *(Problem("gemv_bf16", "gemv", shape, "bfloat16", 1, 1.5) for shape in WEIGHTS),
+    *_cubes("gemm_bf16", "bfloat16", 1.0, extra=((128, 4096, 4096),)),
+    *_cubes("gemm_int8", "int8", 1.2),
+    *(Problem("gemm_w4", "w4", (m, 4096, 4096), "float32", 1, 3.0 if m == 1 else 1.0) for m in (1, 16)),
+    *_attention("attention_f32", "float32", 1.05),
+    *_attention("attention_bf16", "bfloat16", 1.0),
+    *(Problem(kind, kind, shape, "float32", 1, 1.2) for kind in ("softmax", "layernorm", "rmsnorm") for shape in ROWS),
+    *(Problem(kind, kind, (16 * MILLION,), "float32", 1, 0.95) for kind in ("add", "gelu")),
+    Problem("transpose", "transpose", (4096, 4096), "float32", 1, 0.95),
+)
+GROUPS = tuple(dict.fromkeys(p.group for p in PROBLEMS))
