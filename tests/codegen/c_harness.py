@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tileworkbench.base.cpu import AVX2, GENERIC, Isa, host_isa
+from tileworkbench.base.cpu import AVX2, AVX512, GENERIC, Isa, host_isa
 from tileworkbench.codegen import clib
 
 HOST = host_isa()
-ISAS = [isa for isa in (HOST, AVX2, GENERIC) if isa.flags <= HOST.flags]
+ISAS = [isa for isa in dict.fromkeys((HOST, AVX512, AVX2, GENERIC)) if isa.flags <= HOST.flags]
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 FLAGS = ["-O2", "-shared", "-fPIC", "-fopenmp-simd", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
 _FOLDER = tempfile.TemporaryDirectory(prefix="twb-c-")

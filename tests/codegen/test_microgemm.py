@@ -12,7 +12,7 @@ from codegen.c_harness import COMPILERS, HOST, ISAS, build
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tileworkbench.base.cpu import AVX2, AVX512, GENERIC, NEON
+from tileworkbench.base.cpu import AMX, AVX2, AVX512, GENERIC, NEON
 from tileworkbench.base.dtypes import DType
 from tileworkbench.codegen import clib
 from tileworkbench.codegen.gemm_plan import GemmSpec, plan_gemm
@@ -135,6 +135,48 @@ def test_nan_and_infinity_pass_through():
     with np.errstate(invalid="ignore"):
         want = a.astype(np.float32) @ b.astype(np.float32)
     assert np.array_equal(run(spec, a, b, np.zeros((3, 17), np.float32), clear=True), want, equal_nan=True)
+
+
+# ---------------------------------------------------------------------------------------------- the matrix unit
+I8, U8 = DType("int8"), DType("uint8")
+MATRIX_TYPES = [
+    (BF16, BF16, F32), (BF16, BF16, BF16), (I8, I8, I32), (U8, I8, I32), (I8, U8, I32), (U8, U8, DType("uint32")), (I8, I8, DType("int16"))
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not (HOST.has("amx_bf16") and HOST.has("amx_int8")), reason="this processor or its system has no AMX")
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    size=st.tuples(*[st.one_of(st.integers(1, 70), st.sampled_from([16, 32, 64, 96, 128, 256]))] * 3),
+    types=st.sampled_from(MATRIX_TYPES), pads=st.tuples(*[st.sampled_from([0, 0, 3, 16])] * 3),
+    trans_a=st.booleans(), trans_b=st.booleans(), clear=st.booleans(), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_any_product_of_the_matrix_unit(size, types, pads, trans_a, trans_b, clear, seed):
+    """Whole tiles and ragged edges in all three directions, strides, transpositions, and results that are widened."""
+    m, n, k = size
+    strides = (m if trans_a else k) + pads[0], (k if trans_b else n) + pads[1], n + pads[2]
+    spec = GemmSpec(m, n, k, *types, *strides, trans_a, trans_b, HOST)
+    assert spec.kernel == ("amx" if m * n >= 64 else "fma")
+    check(spec, seed, clear=clear)
+
+
+def test_only_a_machine_that_has_it_gets_the_matrix_unit():
+    kinds = {
+        (BF16, BF16, F32): "amx",
+        (F16, F16, F32): "fma",
+        (F32, F32, F32): "fma",
+        (DType("int8"), DType("int8"), I32): "amx",
+        (BF16, F32, F32): "fma",
+    }
+    for types, kernel in kinds.items():
+        spec = GemmSpec(32, 32, 32, *types, 32, 32, 32, isa=AMX)
+        assert spec.kernel == kernel
+        assert replace(spec, isa=AVX512).kernel == "fma"
+    assert GemmSpec(1, 32, 32, BF16, BF16, F32, 32, 32, 32, isa=AMX).kernel == "fma"
+
+
+def test_golden_text_of_the_matrix_unit(golden):
+    golden(gemm_text(GemmSpec(40, 40, 32, BF16, BF16, F32, 32, 40, 40, isa=AMX)), "bf16_amx.c")
 
 
 # ---------------------------------------------------------------------------------------------- plan and text

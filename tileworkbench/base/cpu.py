@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from dataclasses import dataclass, replace
 from functools import cache
@@ -43,6 +44,7 @@ _V3 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
 _V4 = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
 _EXTENSIONS = {"avx512_fp16": "-mavx512fp16", "avx512_vnni": "-mavx512vnni"}
 AVX512 = Isa("avx512", _V4, 64, 32, ("-march=x86-64-v4", "-mprefer-vector-width=512"))
+AMX = replace(AVX512, flags=_V4 | {"amx_tile", "amx_bf16", "amx_int8"})
 AVX2 = Isa("avx2", _V3, 32, 16, ("-march=x86-64-v3", "-mprefer-vector-width=256"))
 NEON = Isa("neon", frozenset(("asimd",)), 16, 32, ())
 GENERIC = Isa("generic", frozenset(), 16, 16, ())
@@ -54,7 +56,7 @@ def host_isa() -> Isa:
     machine = platform.machine().lower()
     if machine in ("aarch64", "arm64"):
         return NEON
-    return isa_from_flags(_cpu_flags()) if machine in ("x86_64", "amd64") else GENERIC
+    return isa_from_flags(_without_refused(_cpu_flags())) if machine in ("x86_64", "amd64") else GENERIC
 
 
 def isa_from_flags(flags: frozenset[str]) -> Isa:
@@ -68,6 +70,17 @@ def isa_from_flags(flags: frozenset[str]) -> Isa:
     if flags >= AVX2.flags:
         return replace(AVX2, flags=flags)
     return replace(GENERIC, flags=flags)
+
+
+def _without_refused(flags: frozenset[str]) -> frozenset[str]:
+    """The features without the matrix unit where the system does not let this process use it (Linux: arch_prctl ARCH_REQ_XCOMP_PERM, state 18)."""
+    if "amx_tile" not in flags:
+        return flags
+    try:
+        granted = ctypes.CDLL(None).syscall(158, ctypes.c_long(0x1023), ctypes.c_long(18)) == 0
+    except (OSError, AttributeError):
+        granted = False
+    return flags if granted else frozenset(flag for flag in flags if not flag.startswith("amx_"))
 
 
 def _cpu_flags() -> frozenset[str]:

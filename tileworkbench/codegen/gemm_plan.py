@@ -25,6 +25,11 @@ _SUMS = {
     "u32": "uint32",
 }  # fmt: skip
 _SMALL_INTEGERS = ("i8", "u8")  # their products are summed in float32, exactly, up to 2**24
+# what the matrix unit takes (types of a and b, and of the sum), by the processor's name for it
+AMX_TYPES = {("bf16", "bf16", "float32"): "amx_bf16"} | {
+    (a, b, c): "amx_int8" for a in _SMALL_INTEGERS for b in _SMALL_INTEGERS for c in ("int32", "uint32")
+}
+AMX_LEAST = 64  # results of a tile; for fewer, filling tiles with zeros costs more than it saves
 K_BLOCK = 256  # a strip of 64 float32 columns by 256 is 64 KiB and streams from L2 faster than the FMAs use it
 _MAX_VECTORS = 8
 
@@ -33,8 +38,7 @@ _MAX_VECTORS = 8
 class GemmSpec:
     """One tile product. `m`, `n`, `k` >= 1; `a`, `b`, `c` are dtypes; `lda`, `ldb`, `ldc` row strides in elements.
 
-    a is (m, k), or (k, m) with `trans_a`; b is (k, n), or (n, k) with `trans_b`. `kernel` names the family of micro-kernels:
-    "fma" is the only one so far; half-precision FMA and AMX have their place here.
+    a is (m, k), or (k, m) with `trans_a`; b is (k, n), or (n, k) with `trans_b`.
     """
 
     m: int
@@ -49,7 +53,13 @@ class GemmSpec:
     trans_a: bool = False
     trans_b: bool = False
     isa: Isa = AVX512
-    kernel: str = "fma"
+
+    @property
+    def kernel(self) -> str:
+        """The family of micro-kernels: "amx" where the matrix unit takes the types, "fma" in vector registers elsewhere."""
+        kinds = suffix(self.a), suffix(self.b), str(self.sum)
+        takes = self.isa.has(AMX_TYPES[kinds]) if kinds in AMX_TYPES else False
+        return "amx" if takes and self.m * self.n >= AMX_LEAST else "fma"
 
     @property
     def sum(self) -> DType:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .amx import amx_needs, amx_scratch_bytes, amx_text
 from .clib import c_type
 from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, vector_name
 from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
@@ -30,6 +31,8 @@ __all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_scratch_bytes", "gemm_te
 
 def gemm_needs(spec: GemmSpec) -> tuple[str, ...]:
     """Names of the library functions that the text calls; put them into `clib.library`."""
+    if spec.kernel == "amx":
+        return amx_needs(spec)
     pairs = ((spec.a, spec.acc), (spec.b, spec.acc), (spec.c, spec.sum), (spec.sum, spec.c))
     names = [name for source, target in pairs for name in copy_needs(source, target)]
     pieces = plan_gemm(spec).lanes * spec.acc.bits // 128
@@ -40,6 +43,8 @@ def gemm_needs(spec: GemmSpec) -> tuple[str, ...]:
 
 def gemm_scratch_bytes(spec: GemmSpec) -> int:
     """Bytes of 64-byte aligned scratch that the product needs; 0 for none."""
+    if spec.kernel == "amx":
+        return amx_scratch_bytes(spec)
     return sum(size for _, size in _scratch(spec, plan_gemm(spec)))
 
 
@@ -48,6 +53,8 @@ def gemm_text(spec: GemmSpec) -> str:
 
     The pointers point at the first element of each operand; `clear` non-zero ignores the old value of c.
     """
+    if spec.kernel == "amx":
+        return amx_text(spec)
     plan = plan_gemm(spec)
     lines = _types(spec, plan)
     for rows in sorted({run.size for run in plan.panels}):

@@ -108,6 +108,8 @@ class Fill(Stmt):
 class Gemm(Stmt):
     """`c = (0 if clear else c) + op(a) @ op(b)`, products and sums in c's dtype (each operand converted to it first).
 
+    A matrix unit may take subnormal numbers of its operands' dtype as 0.
+
     a is (M, K) or, with `trans_a`, (K, M); b is (K, N) or, with `trans_b`, (N, K); c is (M, N). Leading dims have extent 1.
     c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
     """

@@ -1,7 +1,7 @@
 """Contestants take turns on one problem; what counts is the median of the samples that nothing else disturbed.
 
-In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for. The
-probe runs in every round too: multiply-adds in registers, which show the speed that the machine had then.
+In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for; where
+none is left, one thread's processor time stands in for the clock's, and the table marks it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ class Result:
 
     problem: Problem
     seconds: dict[str, float]
-    clean: dict[str, int]
+    clean: dict[str, int]  # samples that count
     versions: dict[str, str]
     schedule: str = ""
-    probe: float = 1.0
     errors: dict[str, str] = field(default_factory=dict)
     difference: float = 0.0
 
@@ -60,7 +59,7 @@ class Result:
         return {
             "group": p.group, "shape": list(p.shape), "dtype": p.dtype, "threads": p.threads, "causal": p.is_causal, "seconds": self.seconds,
             "clean_samples": self.clean, "best_peer": self.best_peer, "ratio": self.ratio, "floor": p.floor, "schedule": self.schedule,
-            "versions": self.versions, "probe": self.probe, "errors": self.errors, "difference": self.difference,
+            "versions": self.versions, "errors": self.errors, "difference": self.difference,
         }  # fmt: skip
 
 
@@ -116,15 +115,20 @@ def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
                 told[contestant.name] = answer
                 outputs[contestant.name] = np.load(file)
     samples: dict[str, list[float]] = {c.name: [] for c in ready}
+    spent: dict[str, list[float]] = {c.name: [] for c in ready}
     share = BUSY_SHARE.get(problem.threads, BUSY_SHARE_MANY) * problem.threads
     for turn in range(rounds):
         for contestant in ready[turn % len(ready) :] + ready[: turn % len(ready)]:
             took = contestant.ask("sample")
             if "error" in took:
                 errors[contestant.name] = took["error"]
-            elif took["cpu"] >= share * took["wall"]:
+                continue
+            spent[contestant.name].append(took["cpu"])
+            if took["cpu"] >= share * took["wall"]:
                 samples[contestant.name].append(took["wall"])
-    seconds = {name: statistics.median(found) for name, found in samples.items() if found}
+    is_fair = all(samples.values()) or problem.threads > 1  # else compare processor time with processor time
+    counted = samples if is_fair else spent
+    seconds = {name: statistics.median(found) for name, found in counted.items() if found}
     versions = {name: answer["version"] for name, answer in told.items()}
     schedule = told.get("ours", {}).get("schedule", "")
     return Result(

@@ -37,14 +37,15 @@ class Found:
         lines = [head, "-" * len(head)]
         for r in sorted(self.results, key=reached, reverse=True):
             p = r.problem
-            ours = rate(r, "ours") if "ours" in r.seconds else "failed"
+            ours = rate(r, "ours") if "ours" in r.seconds else "failed" if "ours" in r.errors else "disturbed"
+            ours += "" if all(r.clean.values()) else " *"
             peer = f"{rate(r, r.best_peer)} {r.versions[r.best_peer].split()[0]}" if r.best_peer else "none"
             ratio = f"{r.ratio:6.2f}" if r.ratio else "     -"
             mark = "" if reached(r) >= 1 else "  below" if reached(r) < 1 - NOISE else "  near"
             lines.append(f"{p.name:<38} {p.threads:>3} {ours:>12} {peer:>24} {ratio} {p.floor:>6.2f}  {r.schedule:<14} {r.difference:8.1e}{mark}")
             lines += [f"    {name}: {why}" for name, why in r.errors.items()]
         versions = sorted({v for r in self.results for v in r.versions.values()})
-        return "\n".join([*lines, f"on {self.machine.name}; {'; '.join(versions)}; medians of clean samples, alternating"])
+        return "\n".join([*lines, f"on {self.machine.name}; {'; '.join(versions)}; medians of clean samples, alternating; * processor time"])
 
 
 def rate(r: Result, name: str) -> str:

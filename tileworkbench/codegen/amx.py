@@ -1,0 +1,257 @@
+"""C text of a tile product on AMX, Intel's matrix unit: bfloat16 into float32, 8-bit integers into int32.
+
+The unit multiplies a (16 rows) x (64 bytes of k) tile by a (64 bytes of k) x (16 columns) one, and adds to 16 x 16 results of 32 bits. Eight tile
+registers hold a block of 2 x 2 results, two tiles of a and two of b.
+
+    b packed to strips of 16 columns: [strip][k / group][column][group], where a group is the k of one 32-bit word
+    a read in place; padded with zeros in scratch where m, k or a transposition ask for it
+    for each two strips: for each two panels of 16 rows: the kernel, over all of k
+
+The instructions stand as assembly, so no header and no compiler flag is needed. Linux hands the tiles out on request: the text asks when its library
+is loaded, and `base.cpu` names the feature only where the request was granted. Products of bfloat16 treat subnormal numbers as 0 (TDPBF16PS, Intel 64
+and IA-32 Architectures Software Developer's Manual, volume 2).
+
+>>> from tileworkbench.base.cpu import AMX
+>>> spec = GemmSpec(64, 64, 64, DType("bfloat16"), DType("bfloat16"), DType("float32"), 64, 64, 64, isa=AMX)
+>>> spec.kernel, amx_scratch_bytes(spec)
+('amx', 8192)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..base.dtypes import DType
+from .clib import c_type, suffix
+from .gemm_pack import convert_rows, copy_needs, pack_function, vector_name
+from .gemm_plan import GemmSpec, gemm_name, plan_gemm
+
+ROWS = 16  # of a tile, and its columns of 32-bit results
+DEPTH_BYTES = 64  # of k in a tile
+_PRODUCTS = {("bf16", "bf16"): "tdpbf16ps", ("i8", "i8"): "tdpbssd", ("u8", "i8"): "tdpbusd", ("i8", "u8"): "tdpbsud", ("u8", "u8"): "tdpbuud"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Sizes rounded up to whole tiles, in elements; `a_ld` and `c_ld` are the row strides that the kernel sees."""
+
+    m: int
+    n: int
+    k: int
+    group: int
+    depth: int
+    packs_a: bool
+    packs_c: bool
+    a_ld: int
+    c_ld: int
+
+
+def _plan(spec: GemmSpec) -> _Plan:
+    size = spec.a.bits // 8
+    depth = DEPTH_BYTES // size
+    m, n, k = (-(-x // unit) * unit for x, unit in ((spec.m, ROWS), (spec.n, ROWS), (spec.k, depth)))
+    packs_a = spec.trans_a or (m, k) != (spec.m, spec.k)
+    packs_c = (m, n) != (spec.m, spec.n) or suffix(spec.c) != suffix(spec.sum)
+    return _Plan(m, n, k, 4 // size, depth, packs_a, packs_c, k + DEPTH_BYTES // size if packs_a else spec.lda, n + ROWS if packs_c else spec.ldc)
+
+
+def amx_needs(spec: GemmSpec) -> tuple[str, ...]:
+    """Names of the library functions that the text calls."""
+    names = [*copy_needs(spec.c, spec.sum), *copy_needs(spec.sum, spec.c)] if suffix(spec.c) != suffix(spec.sum) else []
+    turned = _turned(spec)
+    if turned is not None:
+        pieces = plan_gemm(turned).lanes // 4
+        names += [f"twb_join{pieces}"] if pieces > 1 else []
+    return tuple(dict.fromkeys(names))
+
+
+def amx_scratch_bytes(spec: GemmSpec) -> int:
+    """Bytes of 64-byte aligned scratch that the product needs."""
+    return sum(size for _, _, size in _scratch(spec, _plan(spec)))
+
+
+def _scratch(spec: GemmSpec, plan: _Plan) -> Iterator[tuple[str, str, int]]:
+    """(name, C type, bytes) of each part of the scratch, in order; a guard row keeps stores of whole vectors inside."""
+    size = spec.a.bits // 8
+    yield "pb", c_type(spec.b), plan.n * plan.k * size
+    if plan.packs_a:
+        yield "pa", c_type(spec.a), plan.m * plan.a_ld * size
+    if plan.packs_c:
+        yield "pc", c_type(spec.sum), plan.m * plan.c_ld * 4
+
+
+def amx_text(spec: GemmSpec) -> str:
+    """C text of `static void NAME(const A *a, const B *b, C *c, int clear, char *scratch)`, as `microgemm.gemm_text`."""
+    plan, product = _plan(spec), _PRODUCTS[suffix(spec.a), suffix(spec.b)]
+    turned = _turned(spec)
+    lines = [_HEAD, *(_kernel(product, rows, columns) for rows in (1, 2) for columns in (1, 2))]
+    if turned is not None:
+        shape = plan_gemm(turned)
+        kind = vector_name(turned.acc, shape.lanes)
+        lines.append(f"typedef float {kind} __attribute__((vector_size({shape.lanes * 4}), aligned(4), may_alias));")
+        lines += pack_function(turned, shape)
+    elif not spec.trans_b:
+        lines += _pack(spec, plan)
+    return "\n".join([*lines, *_driver(spec, plan, product, turned)]) + "\n"
+
+
+_HEAD = """\
+#ifndef TWB_AMX
+#define TWB_AMX
+extern long syscall(long, ...);
+static __attribute__((constructor)) void twb_amx_ask(void) { syscall(158, 0x1023L, 18L); }
+static const struct __attribute__((packed)) { uint8_t palette, start, rest[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } twb_amx_tiles = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+#endif"""
+
+
+def _kernel(product: str, rows: int, columns: int) -> str:
+    """A block of `rows` x `columns` tiles of results over `steps` tiles of k. Strides in bytes; `keep` adds to what c holds."""
+    name = f"twb_amx_{product}_{rows}x{columns}"
+    at = [(i, j, f"c + {i * ROWS} * c_row + {j * 64}") for i in range(rows) for j in range(columns)]
+
+    def move(instruction: str, tile: int, place: str, row: str) -> str:
+        operands = f"(%0,%1,1),%%tmm{tile}" if instruction == "tileloadd" else f"%%tmm{tile},(%0,%1,1)"
+        return f'__asm__ volatile("{instruction} {operands}" : : "r"({place}), "r"({row}) : "memory");'
+
+    loads = " ".join(move("tileloadd", 2 * i + j, place, "c_row") for i, j, place in at)
+    zeros = " ".join(f'__asm__ volatile("tilezero %%tmm{2 * i + j}" : : );' for i, j, _ in at)
+    step = []
+    for i in range(rows):
+        step.append(move("tileloadd", 4 + i, f"a + {i * ROWS} * a_row", "a_row"))
+        for j in range(columns):
+            if i == 0:
+                step.append(move("tileloadd", 6 + j, f"b + {j} * b_strip", "(int64_t)64"))
+            step.append(f'__asm__ volatile("{product} %%tmm{6 + j},%%tmm{4 + i},%%tmm{2 * i + j}" : : );')
+    stores = [move("tilestored", 2 * i + j, place, "c_row") for i, j, place in at]
+    parameters = "int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep"
+    body = [
+        f"#ifndef TWB_{name.upper()}", f"#define TWB_{name.upper()}",
+        f"static __attribute__((noinline, unused)) void {name}({parameters}) {{",
+        f"    if (keep) {{ {loads} }} else {{ {zeros} }}", "    (void)b_strip;", "    for (; steps; steps--, a += 64, b += 1024) {",
+        *(f"        {x}" for x in step), "    }", *(f"    {x}" for x in stores), "}", "#endif",
+    ]  # fmt: skip
+    return "\n".join(body)
+
+
+# ---------------------------------------------------------------------------------------------- packing b
+def _turned(spec: GemmSpec) -> GemmSpec | None:
+    """For a transposed b whose rows hold whole 32-bit words: the product of words whose packing is the same; None where there is none."""
+    group = 32 // spec.b.bits
+    if not spec.trans_b or spec.k % group or spec.ldb % group:
+        return None
+    word = DType("float32")
+    return GemmSpec(ROWS, ROWS, spec.k // group, word, word, word, ROWS, spec.ldb // group, ROWS, trans_b=True, isa=spec.isa)
+
+
+def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
+    """Words of a b in rows: `group` rows are interleaved, 16 columns at a time."""
+    kind, group = c_type(spec.b), plan.group
+    vector, wide = f"twb_p16{suffix(spec.b)}", f"twb_p{16 * group}{suffix(spec.b)}"
+    size = spec.b.bits // 8
+    return [
+        f"typedef {kind} {vector} __attribute__((vector_size({16 * size}), aligned({size}), may_alias));",
+        f"typedef {kind} {wide} __attribute__((vector_size(64), may_alias));",
+        f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *p) {{",
+        f"    for (int64_t j = 0; j < {plan.n}; j += 16, p += {16 * plan.k}) {{",
+        "        int64_t q = 0;",
+        "#if __has_builtin(__builtin_shufflevector)",
+        f"        if (j + 16 <= {spec.n}) for (; q < {spec.k // group}; q++) {{",
+        f"            const {kind} *s = b + q * {group * spec.ldb} + j;",
+        f"            const {vector} " + ", ".join(f"r{i} = *(const {vector} *)(s + {i * spec.ldb})" for i in range(group)) + ";",
+        *(f"            {line}" for line in _words(group, wide)),
+        "        }",
+        "#endif",
+        f"        for (; q < {plan.k // group}; q++) for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < {group}; v++) {{",
+        f"            const int64_t r = q * {group} + v;",
+        f"            p[(q * 16 + x) * {group} + v] = r < {spec.k} && j + x < {spec.n} ? b[r * {spec.ldb} + j + x] : 0;",
+        "        }",
+        "    }",
+        "}",
+    ]
+
+
+def _words(group: int, wide: str) -> list[str]:
+    """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored."""
+    if group == 2:
+        picks = [x // 2 + 16 * (x % 2) for x in range(32)]
+        return [f"*({wide} *)(p + q * 32) = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
+    pairs = [x // 2 + 16 * (x % 2) for x in range(32)]
+    joined = [4 * (x // 4) // 2 + x % 2 + 32 * (x % 4 // 2) for x in range(64)]
+    return [
+        f"const __auto_type lo = __builtin_shufflevector(r0, r1, {', '.join(map(str, pairs))});",
+        f"const __auto_type hi = __builtin_shufflevector(r2, r3, {', '.join(map(str, pairs))});",
+        f"*({wide} *)(p + q * 64) = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------- driver
+def _driver(spec: GemmSpec, plan: _Plan, product: str, turned: GemmSpec | None) -> list[str]:
+    a, b, c = c_type(spec.a), c_type(spec.b), c_type(spec.c)
+    out = [f"static __attribute__((noinline, unused)) void {gemm_name(spec)}(const {a} *a, const {b} *b, {c} *c, int clear, char *scratch) {{"]
+    offset = 0
+    for name, kind, size in _scratch(spec, plan):
+        out.append(f"    {kind} *{name} = ({kind} *)(scratch + {offset});")
+        offset += size
+    out += _bring_a(spec, plan) + _bring_b(spec, plan, turned) + _bring_c(spec, plan)
+    out.append('    __asm__ volatile("ldtilecfg %0" : : "m"(twb_amx_tiles));')
+    a_at, a_ld = ("pa", plan.a_ld) if plan.packs_a else ("a", spec.lda)
+    c_at, c_ld = ("pc", plan.c_ld) if plan.packs_c else ("c", spec.ldc)
+    size, steps, strip = spec.a.bits // 8, plan.k // plan.depth, 16 * plan.k * spec.b.bits // 8
+    for j, columns in _blocks(plan.n):
+        for i, rows in _blocks(plan.m):
+            name = f"twb_amx_{product}_{rows}x{columns}"
+            jump = f"for (int64_t j = {j[0]}; j < {j[1]}; j += {16 * columns}) for (int64_t i = {i[0]}; i < {i[1]}; i += {16 * rows})"
+            place = f"(const char *)({a_at} + i * {a_ld}), {a_ld * size}, (const char *)pb + j / 16 * {strip}, {strip}"
+            out.append(f"    {jump} {name}({steps}, {place}, (char *)({c_at} + i * {c_ld} + j), {c_ld * 4}, !clear);")
+    out.append('    __asm__ volatile("tilerelease" : : );')
+    if plan.packs_c:
+        out += convert_rows("pc", spec.sum, plan.c_ld, "c", spec.c, spec.ldc, spec.m, spec.n)
+    return [*out, "}"]
+
+
+def _blocks(total: int) -> list[tuple[tuple[int, int], int]]:
+    """((first, end), tiles of a block): pairs of tiles, then the odd one."""
+    even = total // 32 * 32
+    return [(span, tiles) for span, tiles in (((0, even), 2), ((even, total), 1)) if span[0] < span[1]]
+
+
+def _bring_a(spec: GemmSpec, plan: _Plan) -> list[str]:
+    if not plan.packs_a:
+        return []
+    source = f"a[q * {spec.lda} + i]" if spec.trans_a else f"a[i * {spec.lda} + q]"
+    return [
+        f"    for (int64_t i = 0; i < {plan.m}; i++) {{",
+        f"        {c_type(spec.a)} *r = pa + i * {plan.a_ld};",
+        f"        const int64_t some = i < {spec.m} ? {spec.k} : 0;",
+        f"        for (int64_t q = 0; q < some; q++) r[q] = {source};",
+        f"        for (int64_t q = some; q < {plan.k}; q++) r[q] = 0;",
+        "    }",
+    ]
+
+
+def _bring_b(spec: GemmSpec, plan: _Plan, turned: GemmSpec | None) -> list[str]:
+    if not spec.trans_b:
+        return [f"    {gemm_name(spec)}_pack(b, pb);"]
+    words = plan.k // plan.group
+    if turned is None:
+        return [
+            f"    for (int64_t j = 0; j < {plan.n}; j++) for (int64_t q = 0; q < {plan.k}; q++)",
+            f"        pb[j / 16 * {16 * plan.k} + (q / {plan.group} * 16 + j % 16) * {plan.group} + q % {plan.group}] = "
+            f"j < {spec.n} && q < {spec.k} ? b[j * {spec.ldb} + q] : 0;",
+        ]
+    return [
+        f"    for (int64_t j = 0; j < {plan.n}; j += 16) {{",
+        f"        float *p = (float *)pb + j * {words};",
+        f"        {gemm_name(turned)}_pack({turned.k}, 16, {spec.n} - j < 16 ? {spec.n} - j : 16, (const float *)b + j * {turned.ldb}, p);",
+        f"        for (int64_t q = {16 * turned.k}; q < {16 * words}; q++) p[q] = 0;",
+        "    }",
+    ]
+
+
+def _bring_c(spec: GemmSpec, plan: _Plan) -> list[str]:
+    if not plan.packs_c:
+        return []
+    zero = f"    for (int64_t i = 0; i < {plan.m * plan.c_ld}; i++) pc[i] = 0;"
+    return ["    if (!clear) {", "    " + zero, *convert_rows("c", spec.c, spec.ldc, "pc", spec.sum, plan.c_ld, spec.m, spec.n, "        "), "    }"]
