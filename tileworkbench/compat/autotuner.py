@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tileworkbench.runtime.autotune import AutoTuner, AutotuneResult, Failure, autotune, get_autotune_inputs, set_autotune_inputs
+from tileworkbench.tune.autotune import AutoTuner, AutotuneResult, Failure, autotune, get_autotune_inputs, set_autotune_inputs
 
 __all__ = ["AutoTuner", "AutotuneResult", "Failure", "autotune", "get_autotune_inputs", "set_autotune_inputs"]

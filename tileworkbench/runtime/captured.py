@@ -77,6 +77,11 @@ class Captured:
             self._key = tuple((slot.name, frozen(value)) for slot, value in zip(self._slots, self._values, strict=True))
         return self._key
 
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        """The outside values now, by name, in the order in which they were found."""
+        self.key()
+        return tuple((slot.name, value) for slot, value in zip(self._slots, self._values, strict=True))
+
 
 def _never() -> bool:
     return False

@@ -25,6 +25,11 @@ def register(target: Target) -> None:
     _added[target.name] = target
 
 
+def is_by_hand(name: str) -> bool:
+    """Whether the target `name` was added with `register`: another process does not know it."""
+    return name in _added
+
+
 def target_names() -> tuple[str, ...]:
     """Names of all targets, built-in ones first."""
     return tuple(dict.fromkeys([*BUILT_IN, *_advertised(), *_added]))
