@@ -1,0 +1,137 @@
+"""Where the buffers of *this* kernel lie: on the C target as they are, on a GPU as the model sees them.
+
+Every answer says where it comes from. `source` is "exact" for what the compiler decided and the text does (the C target), "modelled" for what a GPU
+compiler would be expected to do. A target that knows its own layouts is a `LayoutProvider`; the CUDA target will be one, with the fragment maps it
+chose and the bank counts of its own instructions.
+
+>>> from tileworkbench.base.cpu import AVX512
+>>> from tileworkbench.kernels.gemm import program
+>>> for b in layouts_of(program(128, 128, 128, 64, 64, 64, 1, "float32", "float32", False), isa=AVX512):
+...     print(f"{b.buffer:<14} {b.role:<12} {b.layout.rows} x {b.layout.columns} at {b.layout.base}")
+A              argument     128 x 128 at 0
+B              argument     128 x 128 at 0
+C              argument     128 x 128 at 0
+A_tile         tile         64 x 64 at 0
+B_tile         tile         64 x 64 at 16384
+acc            tile         64 x 64 at 32768
+acc in vectors accumulators 64 x 64 at 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..base.cpu import AVX2, AVX512, GENERIC, NEON, Isa, host_isa
+from ..base.machine import Machine
+from ..base.span import Span
+from ..layout.access import Access
+from ..layout.algebra import Layout, Table
+from ..layout.banks import CacheShape, l1_shape
+from ..layout.tile_layout import TileLayout
+from .placement_c import c_layouts
+from .placement_gpu import gpu_layouts
+from .tile_accesses import program_of, shared_tile
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLayout:
+    """One buffer and how it lies. `role` is "argument", "tile", "packed operand", "accumulators", "shared" or "fragment".
+
+    `source` is "exact", "modelled" or, from a target that ran, "measured"; `why` is one line about the choice. `span` is where it was allocated.
+    """
+
+    buffer: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: TileLayout
+    source: str
+    why: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.buffer} ({self.role}, {self.dtype}{list(self.shape)}): {self.layout}; {self.source}: {self.why}"
+
+
+@runtime_checkable
+class LayoutProvider(Protocol):
+    """What a target answers about the buffers of one compiled kernel. A kernel that has these methods is asked before the model is."""
+
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Every buffer, in the order of allocation; fragments with owner and slot, shared tiles with their place."""
+
+    def accesses(self, buffer: str) -> tuple[Access, ...]:
+        """The accesses of a shared buffer, as compiled. Raises KeyError for a buffer that is not there."""
+
+
+def layouts_of(
+    kernel: Any, machine: Machine | None = None, *, isa: Isa | None = None, dims: Mapping[str, int] | None = None
+) -> tuple[BufferLayout, ...]:
+    """The layouts of a kernel's buffers on `machine` (default: this one, through the C target).
+
+    Args:
+        kernel: a compiled kernel, a `T.prim_func`, or a `LayoutProvider`.
+        isa: the instruction set whose vectors are meant, if not the machine's.
+        dims: values of symbolic dims; arguments with a dim that has none are left out.
+    """
+    if isinstance(kernel, LayoutProvider):
+        return kernel.layouts()
+    program = program_of(kernel)
+    if machine is not None and machine.is_gpu:
+        return tuple(BufferLayout(*parts) for parts in gpu_layouts(program, machine, dims or {}))
+    return tuple(BufferLayout(*parts) for parts in c_layouts(program, isa or isa_of(machine), dims or {}))
+
+
+def layout_of(
+    kernel: Any, buffer: str, machine: Machine | None = None, *, isa: Isa | None = None, dims: Mapping[str, int] | None = None
+) -> BufferLayout:
+    """The layout of one buffer. Raises: KeyError with the names there are."""
+    found = {b.buffer: b for b in layouts_of(kernel, machine, isa=isa, dims=dims)}
+    if buffer not in found:
+        raise KeyError(f"no buffer is called {buffer!r}; there are {', '.join(found)}")
+    return found[buffer]
+
+
+def scratch_map(kernel: Any, machine: Machine | None = None, *, isa: Isa | None = None) -> BufferLayout:
+    """The core's scratch memory on the C target: a cell for each cache line, a row for each page, so that columns are sets of L1.
+
+    The owner of a line is the number of its buffer, in the order of `why`; tiles that share bytes show the last one. Raises: ValueError for a kernel
+    without tiles.
+    """
+    found = [b for b in layouts_of(kernel, machine, isa=isa) if b.role in ("tile", "packed operand")]
+    if not found:
+        raise ValueError("the kernel keeps nothing on chip")
+    line = machine.line_bytes if machine is not None else 64
+    per_page = 4096 // line
+    pages = -(-max(b.layout.base + b.layout.bytes for b in found) // 4096)
+    owner = np.full(pages * per_page, -1, dtype=np.int64)
+    for number, b in enumerate(found):
+        owner[b.layout.base // line : -(-(b.layout.base + b.layout.bytes) // line)] = number
+    place = Layout((pages, per_page), (per_page, 1))
+    tile = TileLayout("scratch", pages, per_page, 8 * line, place, owner=Table.of(owner.reshape(pages, per_page)), slot=None, owner_name="buffer")
+    why = ", ".join(f"{i} {b.buffer}" for i, b in enumerate(found))
+    return BufferLayout("scratch", "scratch memory", "bytes", (pages * 4096,), tile, "exact", why)
+
+
+def accesses_of(kernel: Any, buffer: str, dims: Mapping[str, int] | None = None) -> tuple[Access, ...]:
+    """The accesses of a shared buffer: the target's, if it knows them, else the model's."""
+    if isinstance(kernel, LayoutProvider):
+        return kernel.accesses(buffer)
+    return shared_tile(kernel, buffer, dims).accesses
+
+
+def isa_of(machine: Machine | None) -> Isa:
+    """The instruction set of a CPU machine; this processor's for None or a machine that does not say."""
+    known = {isa.name: isa for isa in (AVX512, AVX2, NEON, GENERIC)}
+    return known.get(machine.isa, host_isa()) if machine is not None else host_isa()
+
+
+def l1_of(machine: Machine) -> CacheShape:
+    """The L1 cache of a CPU as sets and ways: its capacity and line, and the assumption of `layout.banks.l1_shape`. Raises KeyError without an L1."""
+    capacity = machine.level("L1").capacity
+    page = 16384 if machine.line_bytes == 128 else 4096
+    return l1_shape(capacity.bytes if capacity is not None else 32768, machine.line_bytes, page)
