@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tileworkbench.base.errors import TileError
-from tileworkbench.ir.stmt import Store, walk
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.stmt import Store
 
 pytest.importorskip("IPython")
 CELL = """\

@@ -9,7 +9,8 @@ import types
 from frontend.cells import cell, refusal
 
 from tileworkbench.frontend import positions
-from tileworkbench.ir.stmt import Store, walk
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.stmt import Store
 
 
 def test_chain_of_calls_in_spans():

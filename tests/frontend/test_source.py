@@ -16,7 +16,8 @@ from frontend.cells import cell, failure
 import tileworkbench.language as T
 from tileworkbench.base.errors import TileSyntaxError
 from tileworkbench.frontend.source import source_of
-from tileworkbench.ir.stmt import Let, Store, walk
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.stmt import Let, Store
 
 TEXT = """
     @T.prim_func

@@ -183,3 +183,21 @@ def test_blocks_run_in_launch_order():
     t = shared("t", 1)
     trace = run(kernel([buf("out", 1)], launch((2, 3), (Fill(whole(t), num(0)),), (t,))), [zeros(1)], trace=True)
     assert [s.block for s in trace] == [(x, y) for y in range(3) for x in range(2)]
+
+
+def test_an_observer_hears_each_step_and_the_trace_keeps_none():
+    """Steps come in order with the bytes so far, which end at the trace's; bytes are marked as touched when they were."""
+    n = 8
+    x, y = np.ones((n, n), np.float16), np.ones((n, n), np.float16)
+    heard = []
+
+    def observe(step, recorder):
+        touched = {c.buffer: (c.read_bytes, c.written_bytes) for c in recorder.touched()}
+        heard.append((step.number, step.kind, sum(recorder.moved().values()), touched))
+
+    trace = run(gemm(n, 4), [x, y, zeros(n, n)], trace=TraceOptions(blocks={(0, 0), (1, 1)}, observe=observe))
+    assert len(trace) == 0
+    assert [number for number, *_ in heard] == list(range(len(heard))) and heard
+    moved = [bytes_so_far for _, _, bytes_so_far, _ in heard]
+    assert moved == sorted(moved) and moved[-1] == trace.bytes()
+    assert heard[-1][3] == {c.buffer: (c.read_bytes, c.written_bytes) for c in trace.compulsory}

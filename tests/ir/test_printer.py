@@ -16,15 +16,24 @@ from scalar_reference import value
 
 from tileworkbench.base.dtypes import BOOL, FLOAT32, INDEX, DType
 from tileworkbench.base.span import Span
+from tileworkbench.ir import lowered_text as _lowered_text  # noqa: F401  # teaches the printer the lowered nodes
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const
 from tileworkbench.ir.lowered import Element
 from tileworkbench.ir.node import Node, replace, rewrite, walk
-from tileworkbench.ir.printer import print_expr, print_kernel, print_stmt
+from tileworkbench.ir.printer import print_expr, print_kernel, print_lines, print_stmt
 from tileworkbench.ir.stmt import Body, Fill, Kernel, Stmt
 
 
 def test_a_whole_kernel(golden):
     golden(print_kernel(everything()) + "\n", "everything.txt")
+
+
+def test_lines_carry_their_spans():
+    stmt = replace(put(buf("a", 4), 1, num(2)), span=Span("k.py", 7, 0, 7, 9))
+    kernel = replace(everything(), body=(put(buf("a", 4), 0, num(1)), stmt))
+    lines = print_lines(kernel)
+    assert "\n".join(text for text, _ in lines) == print_kernel(kernel)
+    assert [(text.strip(), span.line) for text, span in lines if span is not None] == [("a[1] = 2.0f32", 7)]
 
 
 def test_printing_is_stable():

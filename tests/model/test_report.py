@@ -20,12 +20,22 @@ def timed(r: Report, *seconds: float) -> Report:
     return replace(r, measured=Measured.of(seconds))
 
 
-def test_a_prediction_is_the_slowest_part() -> None:
-    assert GEMM.bound == "compute"
-    assert GEMM.predicted.value == pytest.approx(2 * N**3 / 215e9)
-    assert GEMM.verdict == "compute-bound if its time is ~1.25 ms, as predicted: 215 GFLOP/s (float32)"
+def test_a_prediction_starts_at_the_slowest_part_and_adds_up() -> None:
+    assert GEMM.bound == GEMM.waterfall.roof.name == "compute"
+    assert GEMM.waterfall.roof.seconds == pytest.approx(2 * N**3 / 215e9)
+    assert GEMM.predicted.value == pytest.approx(GEMM.waterfall.roof.seconds + sum(b.seconds for b in GEMM.waterfall.bars))
+    assert GEMM.predicted.value > 1.1 * GEMM.waterfall.roof.seconds
+    assert max(GEMM.shares.values()) <= 1 and max(ROWS.shares.values()) <= 1, "no prediction lies above a roof"
+    assert GEMM.verdict.endswith(f"predicted, {GEMM.predicted}") and "215 GFLOP/s (float32)" in GEMM.verdict
+
+
+def test_without_a_breakdown_the_roof_is_the_prediction() -> None:
+    first = GEMM.first_launch
+    assert first.predicted.value == pytest.approx(2 * N**3 / 215e9)
+    assert first.verdict == "compute-bound: 100 % of 215 GFLOP/s (float32); predicted, ~1.25 ms"
     assert ROWS.bound == "DRAM"
-    assert ROWS.predicted.value == pytest.approx(8192 * 4096 * 6 / 15e9)
+    assert ROWS.first_launch.predicted.value == pytest.approx(8192 * 4096 * 6 / 15e9)
+    assert not first.is_warm and GEMM.is_warm
 
 
 def test_verdicts_of_measured_times() -> None:
@@ -44,8 +54,9 @@ def test_an_unstable_time_is_judged_by_its_best_run() -> None:
 
 
 def test_repeated_launches_find_small_data_in_the_cache() -> None:
-    """3 MiB fit in L3: the first launch moves them at DRAM, a repeated one nothing."""
-    cold = {level.name: level.bytes for level in GEMM.levels}
+    """3 MiB fit in L3: the first launch moves them at DRAM, a repeated one, measured or predicted, nothing."""
+    cold = {level.name: level.bytes for level in GEMM.first_launch.levels}
+    assert [level.bytes for level in GEMM.levels] == [level.bytes for level in timed(GEMM, 0.002).levels], "a prediction is made to be compared"
     warm = {level.name: (level.bytes, level.cold_bytes) for level in timed(GEMM, 0.002).levels}
     assert cold["DRAM"] == 3 * N * N * 4
     assert warm["DRAM"] == (0, 3 * N * N * 4)
@@ -68,6 +79,7 @@ def test_facts_have_units_and_the_names_of_assertions() -> None:
     assert facts["rate"] == (2 * N**3 / 0.002, "FLOP/s")
     assert facts["roof"][0] == pytest.approx(0.624, abs=1e-3)
     assert {unit for _, unit in facts.values()} == {"B", "s", "FLOP", "FLOP/s", "B/s", "FLOP/B", ""}
+    assert facts["l2.worst"][0] >= facts["l2.bytes"][0] >= facts["compulsory"][0]
 
 
 def test_tables_add_up() -> None:
@@ -82,9 +94,10 @@ def test_tables_add_up() -> None:
 
 
 def test_predictions_and_measurements_print_differently() -> None:
-    assert (str(GEMM.time), str(timed(GEMM, 0.002).time)) == ("~1.25 ms", "2 ms")
-    assert "time ~1.25 ms, predicted" in str(GEMM)
-    assert "time 2 ms, measured; predicted ~1.25 ms" in str(timed(GEMM, 0.002))
+    first = GEMM.first_launch
+    assert (str(first.time), str(timed(GEMM, 0.002).time)) == ("~1.25 ms", "2 ms")
+    assert "time ~1.25 ms, predicted" in str(first)
+    assert f"time 2 ms, measured; predicted {GEMM.predicted}" in str(timed(GEMM, 0.002))
     assert str(Measured.of([1.0, 1.1, 3.0])) == "1.1 s (median of 3, best 1 s)"
     assert not isinstance(Predicted(1, "s"), Measured)
 

@@ -14,7 +14,7 @@ Operations are floating-point operations of expressions (one each, by dtype) and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,15 +27,21 @@ from ..ir.stmt import Stmt
 from .memory import READ, WRITTEN, Storage
 
 Array = np.ndarray[Any, Any]
+Key = tuple[str, str, int, int]  # level, buffer, direction (READ or WRITTEN), id of a span
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What to keep. `steps` records the tile operations, `values` also copies their tiles before and after; `blocks` limits both to some blocks."""
+    """What to keep. `steps` records the tile operations, `values` also copies their tiles before and after; `blocks` limits both to some blocks.
+
+    `observe`, if given, is called with each step as it ends and the recorder, which knows the bytes moved so far; the trace then keeps no steps,
+    so that a long run can be summarised as it goes.
+    """
 
     steps: bool = True
     values: bool = False
     blocks: Collection[tuple[int, ...]] | None = None
+    observe: Callable[[TileStep, Recorder], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +154,10 @@ class Recorder:
     options: TraceOptions
     span: Span | None = None
     launch: int = -1
+    seen: int = 0  # steps so far
     steps: list[TileStep] = field(default_factory=list)
     counts: dict[DType, int] = field(default_factory=dict)
-    bits: dict[tuple[str, str, int, int], int] = field(default_factory=dict)  # level, buffer, direction, id of a span
+    bits: dict[Key, int] = field(default_factory=dict)
     spans: dict[int, Span | None] = field(default_factory=dict)
     globals: list[Storage] = field(default_factory=list)
 
@@ -171,6 +178,26 @@ class Recorder:
         """Whether the steps of this block are recorded."""
         return self.options.steps and (self.options.blocks is None or block in self.options.blocks)
 
+    def add(self, step: TileStep) -> None:
+        """A step has ended: hand it on, or keep it."""
+        self.seen += 1
+        if self.options.observe is not None:
+            self.options.observe(step, self)
+        else:
+            self.steps.append(step)
+
+    def moved(self) -> dict[tuple[str, str], int]:
+        """Bytes so far, on chip and off, by (buffer, "read" or "write")."""
+        bits: dict[tuple[str, str], int] = {}
+        for (_, buffer, bit, _), n in self.bits.items():
+            key = buffer, "read" if bit == READ else "write"
+            bits[key] = bits.get(key, 0) + n
+        return {key: (n + 7) // 8 for key, n in bits.items()}
+
+    def touched(self) -> tuple[Compulsory, ...]:
+        """The bytes of each global buffer that were read, and written, at least once so far. It looks at every byte's mark."""
+        return tuple(_touched(s) for s in self.globals)
+
     def finish(self) -> Trace:
         """The trace so far."""
         rows: dict[tuple[str, str, str, Span | None], int] = {}
@@ -178,7 +205,7 @@ class Recorder:
             key = (level, buffer, "read" if bit == READ else "write", self.spans[span])
             rows[key] = rows.get(key, 0) + bits
         traffic = tuple(Traffic(*key, (bits + 7) // 8) for key, bits in rows.items())
-        return Trace(tuple(self.steps), traffic, tuple(_touched(s) for s in self.globals), dict(self.counts))
+        return Trace(tuple(self.steps), traffic, self.touched(), dict(self.counts))
 
 
 def _touched(storage: Storage) -> Compulsory:

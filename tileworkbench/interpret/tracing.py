@@ -57,7 +57,7 @@ def traced(s: Stmt, run: Run, scope: Scope) -> Run:
             Operand(w.buffer, starts, extents, old, new) for w, (starts, extents, old), new in zip(uses.writes, before[1], after, strict=True)
         )
         loops = tuple((name, int(value)) for name, value in f.loops if np.ndim(value) == 0)
-        recorder.steps.append(TileStep(len(recorder.steps), uses.kind, s, recorder.launch, f.block, loops, inputs, outputs))
+        recorder.add(TileStep(recorder.seen, uses.kind, s, recorder.launch, f.block, loops, inputs, outputs))
 
     return step
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..base.dtypes import INDEX, DType
+from ..base.span import Span
 from .expr import AddressOf, Binary, Buffer, CallExtern, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from .node import Node, walk
 from .stmt import (
@@ -50,6 +51,7 @@ from .stmt import (
     While,
 )
 
+Line = tuple[str, Span | None]  # a printed line, and where it was written
 ShowExpr = Callable[[Expr], str]
 ShowBuffer = Callable[[Buffer], str]
 
@@ -86,12 +88,17 @@ def _later_body(s: Stmt) -> Body | None:
 
 def print_kernel(kernel: Kernel, spans: bool = False) -> str:
     """The whole kernel as text, without a newline at the end; with `spans`, each statement ends in a comment with its file and line."""
-    return "\n".join(_Printer(_name_buffers(kernel), spans).kernel(kernel))
+    return "\n".join(text for text, _ in _Printer(_name_buffers(kernel), spans).kernel(kernel))
+
+
+def print_lines(kernel: Kernel) -> tuple[Line, ...]:
+    """The lines of `print_kernel`, each with the span that it was written at; None for lines of no statement."""
+    return tuple(_Printer(_name_buffers(kernel), False).kernel(kernel))
 
 
 def print_stmt(stmt: Stmt, spans: bool = False) -> str:
     """One statement and its body as text; buffers show as their names only."""
-    return "\n".join(_Printer({}, spans).stmt(stmt, 0))
+    return "\n".join(text for text, _ in _Printer({}, spans).stmt(stmt, 0))
 
 
 def print_expr(expr: Expr) -> str:
@@ -209,26 +216,26 @@ class _Printer:
         return repr(node)
 
     # ------------------------------------------------------------------------------------------ statements
-    def body(self, body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
+    def body(self, body: tuple[Stmt, ...], depth: int) -> Iterator[Line]:
         for stmt in body:
             yield from self.stmt(stmt, depth)
         if not body:
-            yield "  " * depth + "pass"
+            yield "  " * depth + "pass", None
 
-    def stmt(self, s: Stmt, depth: int) -> Iterator[str]:
+    def stmt(self, s: Stmt, depth: int) -> Iterator[Line]:
         head = "  " * depth + self.head(s)
         if self.spans and s.span is not None:
             head += f"  # {s.span.label or s.span.file}:{s.span.line}"
-        yield head
+        yield head, s.span
         match s:
             case If(_, then, other):
                 yield from self.body(then, depth + 1)
                 if other:
-                    yield "  " * depth + "else:"
+                    yield "  " * depth + "else:", None
                     yield from self.body(other, depth + 1)
             case Launch(allocs=allocs, body=body):
                 for buffer in allocs:
-                    yield "  " * (depth + 1) + f"alloc {self.declaration(buffer)}"
+                    yield "  " * (depth + 1) + f"alloc {self.declaration(buffer)}", buffer.span
                 yield from self.body(body, depth + 1)
             case ParallelFor(body=body) | For(body=body) | PipelinedFor(body=body) | While(body=body):
                 yield from self.body(body, depth + 1)
@@ -236,7 +243,7 @@ class _Printer:
                 yield from self.body(inside, depth + 1)
             case _ if type(s) not in _KNOWN_STMT:
                 for name, value in _bodies(s):
-                    yield "  " * (depth + 1) + f"{name}:"
+                    yield "  " * (depth + 1) + f"{name}:", None
                     yield from self.body(value, depth + 2)
 
     def head(self, s: Stmt) -> str:
@@ -313,27 +320,27 @@ class _Printer:
             text += f", view of {self.buffer(b.view_of)}"
         return text + (f", offset={self.expr(b.offset)}" if b.offset is not None else "")
 
-    def kernel(self, k: Kernel) -> Iterator[str]:
-        yield f"kernel {k.name!r}:"
+    def kernel(self, k: Kernel) -> Iterator[Line]:
+        yield f"kernel {k.name!r}:", k.span
         for source in k.imports:
-            yield f"  import {source!r}"
+            yield f"  import {source!r}", None
         for key, value in k.attrs:
-            yield f"  attr {key!r} = {value!r}"
+            yield f"  attr {key!r} = {value!r}", None
         for dim in k.dims:
-            yield f"  dim {self.bound(dim)}"
+            yield f"  dim {self.bound(dim)}", dim.span
         for param in k.params:
             match param:
                 case TensorParam(buffer, is_output, const_dims):
                     baked = f", const_dims={const_dims}" if const_dims else ""
-                    yield f"  {'output' if is_output else 'tensor'} {self.declaration(buffer)}{baked}"
+                    yield f"  {'output' if is_output else 'tensor'} {self.declaration(buffer)}{baked}", param.span or buffer.span
                 case ScalarParam(var, default):
-                    yield f"  scalar {_word(var.name)}: {var.type}" + (f" = {default!r}" if default is not None else "")
+                    yield f"  scalar {_word(var.name)}: {var.type}" + (f" = {default!r}" if default is not None else ""), param.span or var.span
         for buffer in k.workspaces:
-            yield f"  workspace {self.declaration(buffer)}"
+            yield f"  workspace {self.declaration(buffer)}", buffer.span
         shown = {p.buffer for p in k.params if isinstance(p, TensorParam)} | set(k.workspaces) | {b for launch in k.launches for b in launch.allocs}
         for buffer in self.names:
             if buffer not in shown:  # views of arguments, and anything that nobody declared
-                yield f"  buffer {self.declaration(buffer)}"
+                yield f"  buffer {self.declaration(buffer)}", buffer.span
         yield from self.body(k.body, 1)
 
 

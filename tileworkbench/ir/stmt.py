@@ -27,11 +27,12 @@ Meaning, for every target:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var
-from .node import Node, walk
+from .node import Node, children
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,4 +341,13 @@ class Kernel(Node):
     @property
     def launches(self) -> tuple[Launch, ...]:
         """Every launch, in program order, also those under host-level control flow."""
-        return tuple(n for n in walk(self) if isinstance(n, Launch))
+        return tuple(_launches(self))
+
+
+def _launches(node: Node) -> Iterator[Launch]:
+    """A launch holds no other launch, so what lies below one is not searched."""
+    if isinstance(node, Launch):
+        yield node
+        return
+    for child in children(node):
+        yield from _launches(child)

@@ -14,7 +14,7 @@ import numpy as np
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Load
 from ..ir.node import walk
-from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Reduce, Region, Scan, Stmt, Store
+from ..ir.stmt import Atomic, Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Reduce, Region, Scan, Stmt, Store
 from .counts import REGISTERS
 from .space import Array, Lanes
 from .walk import Assumption, Walk
@@ -22,7 +22,11 @@ from .walk import Assumption, Walk
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Accesses of one buffer by one statement: `starts`, `stops` (accesses, rank), clipped to the buffer. `asked` are the elements wanted of each."""
+    """Accesses of one buffer by one statement: `starts`, `stops` (accesses, rank), clipped to the buffer. `asked` are the elements wanted of each.
+
+    An element that many iterations want (a bias of every row) counts in `asked` as often as it is wanted, as in `Counts`. `weight` is how many
+    accesses each stands for, where loops were thinned.
+    """
 
     buffer: Buffer
     shape: tuple[int, ...]
@@ -31,6 +35,7 @@ class Boxes:
     starts: Array
     stops: Array
     asked: Array
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class _Stream:
     row: Array
 
 
+_FAR = 1 << 40
 _EMPTY = _Stream(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
 
 
@@ -66,21 +72,32 @@ def trace_accesses(
     *,
     blocks: Callable[[int], Array] | None = None,
     on_chip: bool = True,
+    in_flight: Callable[[Launch], int] | None = None,
+    kept: float = 1.0,
 ) -> Trace:
-    """The accesses of the blocks that `blocks` picks (all, if None); `on_chip=False` leaves out the tiles."""
-    tracer = _Tracer(kernel, dims, scalars, arrays, ordered=True)
-    tracer.blocks, tracer.on_chip = blocks, on_chip
+    """The accesses of the blocks that `blocks` picks (all, if None); `on_chip=False` leaves out the tiles.
+
+    `in_flight` says how many blocks of a launch run at once: their accesses then alternate, the first of each block before the second of any.
+    `kept` is the share of iterations of innermost loops that are followed, the same ones in every block.
+    """
+    tracer = Tracer(kernel, dims, scalars, arrays, ordered=True)
+    tracer.blocks, tracer.on_chip, tracer.in_flight, tracer.kept = blocks, on_chip, in_flight, kept
     stream = tracer.run()
     return Trace(tuple(tracer.tables), stream.table, stream.row, tuple(tracer.assumptions))
 
 
-class _Tracer(Walk[_Stream]):
+class Tracer(Walk[_Stream]):
+    """The walk that lists accesses; `tables` grows by one entry for each buffer of each statement."""
+
     tables: list[Boxes]
     on_chip: bool
+    in_flight: Callable[[Launch], int] | None
+    kept: float
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.tables, self.on_chip = [], True
+        self.tables, self.on_chip, self.in_flight, self.kept = [], True, None, 1.0
+        self._thinned = ""  # the innermost loop that runs now, if it is thinned
         self._random = np.random.default_rng(0)
         self._shapes: dict[str, tuple[int, ...]] = {}
 
@@ -99,6 +116,25 @@ class _Tracer(Walk[_Stream]):
         order = np.argsort(lane, kind="stable")
         return _Stream(lane[order], part.table[order], part.row[order])
 
+    def _loop(self, name: str, start: Expr, stop: Expr, step: int, body: Body, lanes: Lanes, span: Span | None) -> _Stream:
+        is_innermost = not any(isinstance(n, For | PipelinedFor) for s in body for n in walk(s))
+        self._thinned = name if self.kept < 1 and is_innermost else ""
+        stream = super()._loop(name, start, stop, step, body, lanes, span)
+        self._thinned = ""
+        return stream
+
+    def _expanded(self, name: str, start: Array, trips: Array, step: int, lanes: Lanes, inside: Callable[[Lanes], _Stream]) -> _Stream:
+        if name != self._thinned:
+            return super()._expanded(name, start, trips, step, lanes, inside)
+        child, parent = lanes.expanded(name, start, trips, step)
+        number = np.asarray(child.values[name]) // abs(step)
+        keep = np.floor((number + 1) * self.kept) > np.floor(number * self.kept)
+        return self.lift(inside(child.take(keep)), parent[keep])
+
+    def _block(self, launch: Launch, lanes: Lanes) -> _Stream:
+        stream = super()._block(launch, lanes)
+        return stream if self.in_flight is None else _alternated(stream, self.in_flight(launch))
+
     def work(self, stmt: Stmt, lanes: Lanes) -> _Stream:
         return self.join([self._box(is_write, region, lanes, stmt) for is_write, region in _regions(stmt)], lanes)
 
@@ -107,7 +143,7 @@ class _Tracer(Walk[_Stream]):
         if buffer.scope in REGISTERS or (buffer.is_on_chip and not self.on_chip):
             return _EMPTY
         shape = self._shape(buffer)
-        starts, stops = (np.zeros((lanes.size, buffer.rank), dtype=np.int64) for _ in range(2))
+        starts, stops, reach = (np.zeros((lanes.size, buffer.rank), dtype=np.int64) for _ in range(3))
         wanted = np.ones(lanes.size)
         for d, (start, extent) in enumerate(zip(region.starts, region.extents, strict=True)):
             size = self._int(extent)
@@ -119,11 +155,14 @@ class _Tracer(Walk[_Stream]):
                 found = (at, at)
             starts[:, d] = np.clip(lanes.column(found[0]), 0, shape[d])
             stops[:, d] = np.clip(lanes.column(np.asarray(found[1]) + size), 0, shape[d])
+            reach[:, d] = np.clip(lanes.column(np.asarray(found[1]) + size - found[0]), 0, _FAR)
         points = np.prod([hi - lo + 1 for lo, hi in lanes.ranges.values()] or [np.ones(lanes.size)], axis=0)
-        wanted = np.minimum(wanted * points, np.prod(stops - starts, axis=1))
+        volume = np.prod(stops - starts, axis=1)
+        asked = wanted * points * volume / np.maximum(np.prod(reach, axis=1), 1)  # what lies outside moves nothing
+        wanted = np.minimum(wanted * points, volume)
         keep = np.flatnonzero(wanted > 0)
         stops = self._dense(buffer, starts, stops, wanted, stmt)
-        self.tables.append(Boxes(buffer, shape, is_write, stmt.span, starts[keep], stops[keep], wanted[keep]))
+        self.tables.append(Boxes(buffer, shape, is_write, stmt.span, starts[keep], stops[keep], asked[keep], 1 / self.kept if self._thinned else 1.0))
         return _Stream(keep, np.full(keep.size, len(self.tables) - 1), np.arange(keep.size))
 
     def _dense(self, buffer: Buffer, starts: Array, stops: Array, wanted: Array, stmt: Stmt) -> Array:
@@ -150,6 +189,15 @@ class _Tracer(Walk[_Stream]):
             return int(expr.value)
         found = self.evaluate.bounds(expr, Lanes.single(self.known))
         return int(np.max(found[1])) if found is not None else 1
+
+
+def _alternated(stream: _Stream, in_flight: int) -> _Stream:
+    """The accesses of `in_flight` blocks at a time, one of each in turn."""
+    first = np.concatenate(([True], stream.lane[1:] != stream.lane[:-1])) if len(stream.lane) else np.zeros(0, dtype=bool)
+    begin = np.flatnonzero(first)
+    step = np.arange(len(stream.lane)) - np.repeat(begin, np.diff(np.append(begin, len(stream.lane))))
+    order = np.lexsort((stream.lane, step, stream.lane // max(in_flight, 1)))
+    return _Stream(stream.lane[order], stream.table[order], stream.row[order])
 
 
 def _regions(stmt: Stmt) -> Iterator[tuple[bool, Region]]:

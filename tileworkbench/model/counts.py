@@ -31,15 +31,16 @@ import numpy as np
 from ..base.dtypes import DType
 from ..base.span import Span
 from ..ir.expr import Binary, Buffer, Expr, Load, Select, Unary
-from ..ir.node import children
+from ..ir.node import children, walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, If, Kernel, Let, Print, Reduce, Region, Scan, Stmt, Store
 from .footprint import Footprint
+from .shares import taken_share
 from .space import Array, Lanes
 from .walk import Assumption, Walk, root_name
 
 REGISTERS = ("local", "var")  # buffers of a single thread: no memory moves
 _FLOP = {"add", "sub", "mul"}
-_SPECIAL = {
+SPECIAL = {
     **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sigmoid"), "exp"), **dict.fromkeys(("log", "log2", "log10", "log1p"), "log"),
     **dict.fromkeys(("div", "fmod"), "div"), **dict.fromkeys(("sqrt", "rsqrt"), "sqrt"), **dict.fromkeys(("min", "max"), "min/max"),
     **dict.fromkeys(("pow", "atan2", "hypot", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"), "other"),
@@ -76,6 +77,7 @@ class Counts:
     compulsory: tuple[Moved, ...]
     line_flops: Mapping[tuple[str, int], int] = field(default_factory=dict)  # by (file, line)
     assumptions: tuple[Assumption, ...] = ()
+    gemm_flops: Mapping[str, int] = field(default_factory=dict)  # those of `flops` that are products of tiles
 
     @property
     def total_flops(self) -> int:
@@ -112,7 +114,7 @@ def count(kernel: Kernel, dims: Mapping[str, int], scalars: Mapping[str, Any] | 
         arrays: contents of tensor arguments by buffer name; only bounds and conditions that are read from data need them.
     Raises: ValueError if a symbolic dim has no value.
     """
-    counter = _Counter(kernel, dims, scalars, arrays)
+    counter = Counter(kernel, dims, scalars, arrays)
     counter.run()
     return counter.result()
 
@@ -128,7 +130,9 @@ class _Entry:
     scope: str = ""
 
 
-class _Counter(Walk[None]):
+class Counter(Walk[None]):
+    """The walk that counts; a subclass may keep apart what `_put` is given."""
+
     def __init__(self, kernel: Kernel, *known: Any) -> None:
         super().__init__(kernel, *known)
         self._entries: list[_Entry] = []
@@ -195,7 +199,8 @@ class _Counter(Walk[None]):
         depth = a[0] if gemm.trans_a else a[1]
         narrow, wide = gemm.a.buffer.dtype, gemm.c.buffer.dtype
         key = str(wide) if narrow == wide else f"{narrow}>{wide}"
-        self._put("flop", key, 2.0 * depth * self._elements(gemm.c, lanes), lanes)
+        for kind in ("flop", "gemm"):
+            self._put(kind, key, 2.0 * depth * self._elements(gemm.c, lanes), lanes)
 
     def _atomic(self, atomic: Atomic, lanes: Lanes) -> None:
         if isinstance(atomic.value, Region):
@@ -265,9 +270,7 @@ class _Counter(Walk[None]):
         match expr:
             case Select(cond, then, other):
                 self._expr(cond, lanes, stmt)
-                taken = self.decide(cond, lanes, span=stmt.span) if _costs(then) or _costs(other) else np.ones(lanes.size, dtype=bool)
-                self._some(then, lanes, taken, stmt)
-                self._some(other, lanes, ~taken, stmt)
+                self._select(cond, then, other, lanes, stmt)
             case Binary("and" | "or" as op, a, b):
                 self._expr(a, lanes, stmt)
                 if _costs(b):
@@ -285,6 +288,17 @@ class _Counter(Walk[None]):
             case _:
                 self._exprs((c for c in children(expr) if isinstance(c, Expr)), lanes, stmt)
 
+    def _select(self, cond: Expr, then: Expr, other: Expr, lanes: Lanes, stmt: Stmt) -> None:
+        """Each side as often as it is taken. Of a side that only touches tiles the innermost loop's share is enough: which iterations is all one."""
+        share = taken_share(cond, self._frames[-1].name, lanes, self.evaluate) if self._frames and _stays_on_chip(then, other) else None
+        if share is not None:
+            self._expr(then, lanes.scaled(share), stmt)
+            self._expr(other, lanes.scaled(1 - share), stmt)
+            return
+        taken = self.decide(cond, lanes, span=stmt.span) if _costs(then) or _costs(other) else np.ones(lanes.size, dtype=bool)
+        self._some(then, lanes, taken, stmt)
+        self._some(other, lanes, ~taken, stmt)
+
     def _some(self, expr: Expr, lanes: Lanes, where: Array, stmt: Stmt) -> None:
         if where.all():
             self._expr(expr, lanes, stmt)
@@ -296,8 +310,8 @@ class _Counter(Walk[None]):
             return
         if op in _FLOP:
             self._put("flop", str(dtype), amount, lanes)
-        elif op in _SPECIAL:
-            self._put("special", _SPECIAL[op], amount, lanes)
+        elif op in SPECIAL:
+            self._put("special", SPECIAL[op], amount, lanes)
 
     def _fold(self, op: str, dtype: DType, amount: float, lanes: Lanes) -> None:
         self._operation(op, dtype, amount, lanes)
@@ -311,7 +325,7 @@ class _Counter(Walk[None]):
             self._put(kind, root_name(buffer), elements * buffer.dtype.nbytes, lanes, buffer.scope)
 
     def result(self) -> Counts:
-        sums: dict[str, dict[str, float]] = {"flop": {}, "special": {}}
+        sums: dict[str, dict[str, float]] = {"flop": {}, "special": {}, "gemm": {}}
         moved: dict[tuple[str, str, Any], list[Any]] = {}
         line_flops: dict[tuple[str, int], float] = {}
         for e in self._entries:
@@ -325,8 +339,8 @@ class _Counter(Walk[None]):
                 slot[e.kind == "write"] += e.amount
         asked = tuple(Moved(name, scope, round(v[0]), round(v[1]), v[2]) for (name, scope, _), v in moved.items())
         compulsory = self._compulsory()
-        flops, special = ({k: round(v) for k, v in sums[kind].items()} for kind in ("flop", "special"))
-        return Counts(flops, special, asked, compulsory, {k: round(v) for k, v in line_flops.items()}, tuple(self.assumptions))
+        flops, special, gemms = ({k: round(v) for k, v in sums[kind].items()} for kind in ("flop", "special", "gemm"))
+        return Counts(flops, special, asked, compulsory, {k: round(v) for k, v in line_flops.items()}, tuple(self.assumptions), gemms)
 
     def _compulsory(self) -> tuple[Moved, ...]:
         prints: dict[str, tuple[Buffer, dict[str, Footprint]]] = {}
@@ -353,9 +367,15 @@ def _costs(expr: Expr) -> bool:
     """Whether evaluating `expr` counts for anything: a load or arithmetic on floats."""
     if isinstance(expr, Load):
         return expr.buffer.scope not in REGISTERS
-    if isinstance(expr, Binary | Unary) and (expr.op in _FLOP or expr.op in _SPECIAL) and expr.dtype.is_float:
+    if isinstance(expr, Binary | Unary) and (expr.op in _FLOP or expr.op in SPECIAL) and expr.dtype.is_float:
         return True
     return any(_costs(c) for c in children(expr) if isinstance(c, Expr))
+
+
+def _stays_on_chip(*sides: Expr) -> bool:
+    """Whether the sides of a choice load from tiles only and choose nothing themselves."""
+    nodes = [n for side in sides for n in walk(side)]
+    return all(n.buffer.is_on_chip for n in nodes if isinstance(n, Load)) and not any(isinstance(n, Select) for n in nodes)
 
 
 def _grouped(entries: Iterable[Moved], key: Any, *, keep_span: bool) -> tuple[Moved, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..ir.expr import Expr, Var
 from ..ir.node import walk
+from .affine import interval_of
 from .space import Array, Evaluator, Lanes
 
 POINT_CAP = 2_000_000  # starts enumerated for one access; beyond it the bounding box is taken
@@ -76,6 +77,10 @@ class Footprint:
         """Per dim the merged intervals of one lane, whose dims vary with different loops; None if a start depends on data."""
         out: list[list[tuple[int, int]]] = []
         for expr, extent in zip(starts, extents, strict=True):
+            at_once = interval_of(expr, extent, lane, self.evaluate)
+            if at_once is not None:
+                out.append([at_once])
+                continue
             value = self._starts_of(expr, lane)
             if value is None:
                 return None

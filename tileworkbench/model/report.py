@@ -4,95 +4,51 @@
     print(r.verdict)          # DRAM-bound: 71 % of 14.9 GB/s
     print(r)                  # the whole table
     r.facts["dram.bytes"]     # (value, unit) for assertions
+    r.waterfall, r.occupancy, r.edit      # from the roof to the prediction; what fits; what to change
 
-Bytes at L1 are counted, bytes below it predicted; a time is predicted until it was measured, and the two print differently.
+It works the same for a machine that is not here: `report(kernel, find_machine("h200"), {})`. Bytes at the nearest level are counted, bytes below it
+predicted; a time is predicted until it was measured, and the two print differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.machine import Machine, Quantity
 from ..base.span import Span
 from ..ir.stmt import Kernel
+from .advice import edit_of, why_of
+from .bounded import bounded
+from .counters import Counters
 from .counts import Counts, count
+from .cpu_time import warm_bytes
+from .facts import Fact, facts_of
+from .gpu_traffic import gpu_traffic
+from .occupancy import Occupancy, launch_occupancy, occupancy
+from .report_text import ABOVE, LATENCY, percent, text_lines, verdict, words
 from .space import Array
-from .traffic import Traffic, predict_traffic
-from .values import Measured, Number, Predicted, show
+from .time import predict_time
+from .traffic import Flow, Traffic, predict_traffic
+from .units import SPECIAL_COST, Unit, compute_seconds, main_dtype, main_unit, unit_seconds, work_by_unit
+from .uses import BufferUse, LevelUse, LineUse, Point
+from .values import Measured, Number, Predicted
 from .walk import Assumption
+from .waterfall import Bar, Waterfall
 
-# Vector instructions that one value of each kind takes, where a multiply-add takes one. exp: a degree-5 polynomial with range reduction; the rest
-# are assumptions of the same order. They enter the predicted time only.
-SPECIAL_COST = {"exp": 12, "log": 14, "div": 4, "sqrt": 4, "min/max": 1, "other": 20}
-LATENCY = 0.6  # below this share of every roof a kernel waits rather than works
-ABOVE = 1.05  # a point this far above a roof is an error of the model or of the measurement
-
-
-@dataclass(frozen=True, slots=True)
-class LevelUse:
-    """What a kernel does at one level. `bytes` are read plus written; `cold_bytes` those of a first launch, where that differs.
-
-    `seconds` is the least time that the level's bandwidth (`roof`, for the threads used) needs for them.
-    """
-
-    name: str
-    bytes: float
-    cold_bytes: float
-    allocate_bytes: float
-    roof: Quantity
-    is_counted: bool
-    flops: int
-
-    @property
-    def seconds(self) -> float:
-        return self.bytes / (self.roof.value * 1e9)
-
-    @property
-    def intensity(self) -> float | None:
-        """FLOP per byte; None where no bytes move."""
-        return self.flops / self.bytes if self.bytes else None
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One dot of the roofline: FLOP/byte at a level, and FLOP/s (predicted or measured; the same for all levels)."""
-
-    level: str
-    intensity: float
-    rate: Number
-
-
-@dataclass(frozen=True, slots=True)
-class LineUse:
-    """What one source line does: FLOP, bytes asked, and predicted bytes by level."""
-
-    span: Span | None
-    buffers: tuple[str, ...]
-    flops: int
-    asked_bytes: int
-    bytes: Mapping[str, float]
-
-    @property
-    def text(self) -> str:
-        return self.span.source_line().strip() if self.span is not None else "(no source)"
-
-
-@dataclass(frozen=True, slots=True)
-class BufferUse:
-    """What one buffer moves: bytes asked at L1, predicted bytes by level, and the bytes needed once (global buffers)."""
-
-    buffer: str
-    scope: str
-    asked_bytes: int
-    bytes: Mapping[str, float]
-    compulsory_bytes: int
+__all__ = [
+    "ABOVE", "LATENCY", "SPECIAL_COST", "BufferUse", "LevelUse", "LineUse", "Point", "Report", "percent", "report", "text_lines", "words",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a view shows of one kernel at one size. `useful_flops` is the textbook's count where it differs from what runs."""
+    """Everything a view shows of one kernel at one size. `useful_flops` is the textbook's count where it differs from what runs.
+
+    `threads` are the cores used: all SMs of a GPU. `occupancy` is what a block needs against what fits; `ir` the kernel's tile IR. `breakdown` holds
+    the predicted time; `waterfall` is the same with the roof alone where nobody predicted more.
+    """
 
     kernel: str
     machine: Machine
@@ -103,47 +59,96 @@ class Report:
     measured: Measured | None = None
     useful_flops: int | None = None
     schedule: Mapping[str, Any] = field(default_factory=dict)
+    breakdown: Waterfall | None = None
+    occupancy: Occupancy | None = None
+    ir: Kernel | None = field(default=None, repr=False, compare=False)
+    counters: Counters | None = None  # what the processor counted in measured launches, or why it did not
+    _levels: list[tuple[LevelUse, ...]] = field(default_factory=list, init=False, repr=False, compare=False)  # worked out once: views ask often
 
     # ------------------------------------------------------------------------------------------ levels and roofs
     @property
+    def is_warm(self) -> bool:
+        """Whether bytes and times are those of a launch that repeats: measured ones are, and predictions for a CPU, to be compared with them."""
+        return self.measured is not None or (self.breakdown is not None and not self.machine.is_gpu)
+
+    @property
+    def first_launch(self) -> Report:
+        """The same kernel launched for the first time, predicted: no cache holds anything yet, and the slowest part hides all the others."""
+        return replace(self, measured=None, breakdown=None)
+
+    @property
     def levels(self) -> tuple[LevelUse, ...]:
-        """L1 to DRAM. After repeated launches (`measured`) data that fits in the last cache no longer moves at DRAM."""
-        out = []
+        """L1 (shared memory of a GPU) to DRAM. In a launch that repeats, data that fits in a cache no longer moves below it."""
+        if not self._levels:
+            self._levels.append(self._each_level())
+        return self._levels[0]
+
+    def _each_level(self) -> tuple[LevelUse, ...]:
+        out: list[LevelUse] = []
         for level in self.machine.levels:
-            if level.name == "registers" or level.core is None:
+            if level.core is None:
                 continue
             roof = self.machine.bandwidth(level.name, self.threads)
-            if level.name == "L1":
-                asked = float(self.counts.asked_bytes)
-                out.append(LevelUse("L1", asked, asked, 0.0, roof, is_counted=True, flops=self.counts.total_flops))
+            flops, needed = self.counts.total_flops, float(self.counts.compulsory_bytes)
+            if level.name == self.machine.nearest:
+                asked = self.traffic.bytes("shared") if self.machine.is_gpu else float(self.counts.asked_bytes)
+                out.append(LevelUse(level.name, asked, asked, 0.0, roof, True, flops, min(needed, asked), asked))
                 continue
             flows = [f for f in self.traffic.flows if f.level == level.name]
             cold = sum(f.bytes for f in flows)
-            now = self.traffic.bytes(level.name, warm=self.measured is not None)
+            now = self._now(level.name, cold)
             allocate = sum(f.allocate_bytes for f in flows) if now else 0.0
-            out.append(LevelUse(level.name, now, cold, allocate, roof, is_counted=False, flops=self.counts.total_flops))
+            worst = out[-1].worst_bytes if level.name == "DRAM" and self.machine.is_gpu else max(cold, float(self.counts.global_bytes))
+            if level.name == "L2" and self.machine.is_gpu:
+                worst = cold
+            out.append(LevelUse(level.name, now, cold, allocate, roof, False, flops, needed, worst))
         return tuple(out)
+
+    def _now(self, level: str, cold: float) -> float:
+        if not self.is_warm:
+            return cold
+        if self.breakdown is not None and not self.machine.is_gpu:
+            return warm_bytes(self.traffic, self.machine, level)
+        return self.traffic.bytes(level, warm=True)
 
     @property
     def dtype(self) -> str:
         """The dtype of most of the arithmetic; float32 where there is none."""
-        return max(self.counts.flops, key=lambda k: self.counts.flops[k], default="float32")
+        return main_dtype(self.counts)
+
+    @property
+    def main_unit(self) -> Unit:
+        """(unit, dtype) of most of the FLOP: ("tensor", "float16>float32") or ("fma", "float32")."""
+        return main_unit(self.counts, self.machine)
 
     @property
     def peak(self) -> Quantity:
-        """The arithmetic roof for that dtype and the threads used."""
-        return self.machine.peak(self.dtype, self.threads)
+        """The arithmetic roof for that dtype, on the unit that does it and the threads used."""
+        unit, dtype = self.main_unit
+        return self.machine.peak(dtype, self.threads, unit)
+
+    @property
+    def flops_by_unit(self) -> dict[Unit, int]:
+        """FLOP by (unit, dtype); under ("sfu", kind) numbers of exponentials, divisions and so on, which are no FLOP."""
+        return work_by_unit(self.counts, self.machine)
+
+    @property
+    def unit_seconds(self) -> dict[str, float]:
+        """Least seconds of each arithmetic unit."""
+        return unit_seconds(self.counts, self.machine, self.threads)
 
     @property
     def compute_seconds(self) -> float:
         """The least time of the arithmetic: FLOP at their peaks, plus exp, division and the like at an assumed cost."""
-        plain = sum(n / (self.machine.peak(dtype, self.threads).value * 1e9) for dtype, n in self.counts.flops.items())
-        return plain + self._special_seconds
+        return compute_seconds(self.counts, self.machine, self.threads)
 
     @property
-    def _special_seconds(self) -> float:
-        slots = sum(SPECIAL_COST[kind] * n for kind, n in self.counts.special.items())
-        return 2 * slots / (self.peak.value * 1e9)
+    def special_share(self) -> float:
+        """Of the arithmetic's time, the part of exp, division and the like."""
+        whole = self.unit_seconds
+        plain = unit_seconds(Counts(self.counts.flops, {}, (), (), gemm_flops=self.counts.gemm_flops), self.machine, self.threads)
+        total = sum(whole.values())
+        return 1 - sum(plain.values()) / total if total else 0.0
 
     @property
     def limits(self) -> dict[str, float]:
@@ -156,10 +161,19 @@ class Report:
         limits = self.limits
         return max(limits, key=lambda k: limits[k])
 
+    # ------------------------------------------------------------------------------------------ time
+    @property
+    def waterfall(self) -> Waterfall:
+        """From the binding roof down to the predicted time, in bars that add up."""
+        if self.breakdown is not None:
+            return self.breakdown
+        name = self.bound
+        return Waterfall(Bar(name, self.limits[name], "the slowest part hides all the others"))
+
     @property
     def predicted(self) -> Predicted:
-        """The time if the slowest part hid all the others."""
-        return Predicted(max(self.limits.values()), "s")
+        """The predicted time: the sum of the waterfall."""
+        return Predicted(self.waterfall.seconds, "s")
 
     @property
     def time(self) -> Number:
@@ -197,28 +211,24 @@ class Report:
 
     # ------------------------------------------------------------------------------------------ words
     @property
+    def where(self) -> str:
+        """ "on NVIDIA H200, 132 SMs"."""
+        return f"on {self.machine.name}, {self.machine.workers(self.threads)}"
+
+    @property
     def verdict(self) -> str:
         """One sentence: what bounds the kernel and how near it is. A predicted one says so."""
-        if not any(self.limits.values()):
-            return "nothing runs: the grid is empty"
-        if self.measured is None:
-            return f"{self.bound}-bound if its time is {self.predicted}, as predicted: {self._roof(self.bound)}"
-        best = f"; best of {self.measured.runs} runs, which vary by {percent(self.measured.spread)}" if self.measured.is_unstable else ""
-        return self._judgement() + best
+        return verdict(self)
 
-    def _judgement(self) -> str:
-        name, share = max(self.shares.items(), key=lambda item: item[1])
-        if share > ABOVE:
-            return f"above the {name} roof: {percent(share)} of {self._roof(name)}; the model counts what did not happen, or the roof is too low"
-        if share < LATENCY:
-            return f"latency-bound: the nearest roof is {name}, {percent(share)} of {self._roof(name)}"
-        return f"{name}-bound: {percent(share)} of {self._roof(name)}"
+    @property
+    def edit(self) -> str:
+        """One sentence: the edit that would test the verdict, from what bounds the kernel; "" where there is none."""
+        return edit_of(self)
 
-    def _roof(self, name: str) -> str:
-        if name != "compute":
-            return str(self.machine.bandwidth(name, self.threads))
-        extra = " with exp and division" if self._special_seconds > 0.2 * self.compute_seconds else ""
-        return f"{self.peak} ({words(self.dtype)}){extra}"
+    @property
+    def why(self) -> str:
+        """A few sentences: the verdict, what the binding resource is busy with, and the edit."""
+        return why_of(self)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -226,90 +236,46 @@ class Report:
         return tuple(dict.fromkeys((*self.counts.assumptions, *self.traffic.assumptions)))
 
     @property
-    def facts(self) -> dict[str, tuple[float, str]]:
+    def facts(self) -> dict[str, Fact]:
         """Names for assertions, each (value, unit) in base units: B, s, FLOP, FLOP/s, B/s, FLOP/B, or "" for a share."""
-        out: dict[str, tuple[float, str]] = {
-            "flops": (float(self.counts.total_flops), "FLOP"),
-            "compulsory": (float(self.counts.compulsory_bytes), "B"),
-            "asked.bytes": (float(self.counts.asked_bytes), "B"),
-            "global.bytes": (float(self.counts.global_bytes), "B"),
-            "time": (self.time.value, "s"),
-            "time.predicted": (self.predicted.value, "s"),
-            "rate": (self.rate.value, "FLOP/s"),
-            "roof": (max(self.shares.values()), ""),
-            "compute.roof": (self.shares["compute"], ""),
-        }
-        for level in self.levels:
-            name = level.name.lower()
-            out[f"{name}.bytes"] = (level.cold_bytes, "B")
-            out[f"{name}.roof"] = (self.shares[level.name], "")
-            out[f"{name}.bandwidth"] = (level.bytes / self.time.value if self.time.value else 0.0, "B/s")
-            out[f"{name}.intensity"] = (level.intensity or 0.0, "FLOP/B")
-        return out
+        return facts_of(self)
 
     # ------------------------------------------------------------------------------------------ tables
     def by_buffer(self) -> tuple[BufferUse, ...]:
         """One entry for each buffer, global ones first, most bytes asked first."""
         needed = {m.buffer: m.bytes for m in self.counts.compulsory}
-        uses = []
-        for m in self.counts.by_buffer():
-            below = self._below(lambda f, name=m.buffer: f.buffer == name)
-            uses.append(BufferUse(m.buffer, m.scope, m.bytes, below, needed.get(m.buffer, 0)))
+        below = self._by_level(lambda f: f.buffer)
+        uses = [BufferUse(m.buffer, m.scope, m.bytes, below(m.buffer), needed.get(m.buffer, 0)) for m in self.counts.by_buffer()]
         return tuple(sorted(uses, key=lambda u: (u.scope != "global", -u.asked_bytes)))
 
     def by_line(self) -> tuple[LineUse, ...]:
         """One entry for each source line that moves bytes or computes, in source order."""
         spans: dict[Any, Span | None] = {}
         for m in self.counts.asked:
-            spans.setdefault((m.span.file, m.span.line) if m.span else None, m.span)
+            spans.setdefault(_line(m.span), m.span)
+        below = self._by_level(lambda f: _line(f.span))
         out = []
         for line, span in spans.items():
-            here = [m for m in self.counts.asked if ((m.span.file, m.span.line) if m.span else None) == line]
-            below = self._below(lambda f, at=line: ((f.span.file, f.span.line) if f.span else None) == at)
+            here = [m for m in self.counts.asked if _line(m.span) == line]
             flops = self.counts.line_flops.get(line, 0) if line is not None else 0
-            out.append(LineUse(span, tuple(dict.fromkeys(m.buffer for m in here)), flops, sum(m.bytes for m in here), below))
+            out.append(LineUse(span, tuple(dict.fromkeys(m.buffer for m in here)), flops, sum(m.bytes for m in here), below(line)))
         return tuple(sorted(out, key=lambda u: (u.span.file, u.span.line) if u.span else ("", 0)))
 
-    def _below(self, wanted: Any) -> dict[str, float]:
-        """Predicted bytes by level, of the flows that `wanted` picks."""
-        names = [level.name for level in self.levels if level.name != "L1"]
-        return {name: sum(f.bytes for f in self.traffic.flows if f.level == name and wanted(f)) for name in names}
+    def _by_level(self, key: Callable[[Flow], Any]) -> Callable[[Any], dict[str, float]]:
+        """Predicted bytes by level, of the flows that have a key."""
+        names = [x.name for x in self.machine.levels if x.core is not None and x.name != "L1"]
+        sums: dict[Any, dict[str, float]] = {}
+        for f in self.traffic.flows:
+            at = sums.setdefault(key(f), dict.fromkeys(names, 0.0))
+            at[f.level] = at.get(f.level, 0.0) + f.bytes
+        return lambda wanted: sums.get(wanted) or dict.fromkeys(names, 0.0)
 
     def __str__(self) -> str:
         return "\n".join(text_lines(self))
 
 
-def percent(share: float) -> str:
-    """A share with a space before the sign; below one percent with a digit more."""
-    return f"{share * 100:.0f} %" if share >= 0.01 or not share else f"{share * 100:.1g} %"
-
-
-def words(dtype: str) -> str:
-    """A dtype key for people: "float16>float32" is "float16 into float32"."""
-    return dtype.replace(">", " into ")
-
-
-def text_lines(r: Report) -> list[str]:
-    """The report as plain text."""
-    c = r.counts
-    kind = "measured" if r.measured is not None else "predicted"
-    dims = ", ".join(f"{k}={v}" for k, v in r.dims.items())
-    lines = [f"{r.kernel}{f' ({dims})' if dims else ''} on {r.machine.name}, {r.threads} thread{'s' if r.threads != 1 else ''}", f"  {r.verdict}"]
-    lines.append(f"  time {r.time}, {kind}" + (f"; predicted {r.predicted}" if r.measured is not None else ""))
-    flops = ", ".join(f"{show(n, 'FLOP')} {words(dtype)}" for dtype, n in c.flops.items()) or "no FLOP"
-    special = ", ".join(f"{show(n, '').strip()} {kind}" for kind, n in c.special.items())
-    lines.append(f"  work {flops}" + (f"; {special}" if special else "") + (f"; useful {show(r.useful_flops, 'FLOP')}" if r.useful_flops else ""))
-    lines.append(f"  {'level':<6} {'bytes':>10} {'FLOP/byte':>10} {'roof':>10} {'reached':>8}")
-    for level in r.levels:
-        ai = f"{level.intensity:.3g}" if level.intensity is not None else "-"
-        size = show(level.bytes, "B") if level.is_counted else f"~{show(level.bytes, 'B')}"
-        lines.append(f"  {level.name:<6} {size:>10} {ai:>10} {level.roof!s:>10} {percent(r.shares[level.name]):>8}")
-    lines.append(f"  {'peak':<6} {'':>10} {'':>10} {r.peak!s:>10} {percent(r.shares['compute']):>8}  {words(r.dtype)}")
-    lines.append(f"  compulsory {show(c.compulsory_bytes, 'B')}: every byte of the arguments once")
-    if r.measured is not None and r.traffic.stays_in_cache:
-        cold = next((x.cold_bytes for x in r.levels if x.name == "DRAM"), 0.0)
-        lines.append(f"  the data fit in the last cache: repeated launches move nothing at DRAM, the first one ~{show(cold, 'B')}")
-    return [*lines, *(f"  assumed: {a}" for a in r.assumptions)]
+def _line(span: Span | None) -> tuple[str, int] | None:
+    return (span.file, span.line) if span is not None else None
 
 
 def report(
@@ -323,18 +289,29 @@ def report(
     arrays: Mapping[str, Array] | None = None,
     useful_flops: int | None = None,
     schedule: Mapping[str, Any] | None = None,
+    registers: int | None = None,
 ) -> Report:
-    """Count, predict and judge one launch of `kernel` (tile IR) on `machine`.
+    """Count, predict and judge one launch of `kernel` (tile IR) on `machine`, which need not be here.
 
     Args:
         dims: the value of each symbolic dim by variable name; `scalars` likewise for run-time scalars.
+        threads: cores used; a GPU is always used whole.
         seconds: measured times of repeated launches; empty if it did not run.
         arrays: contents of arguments by buffer name, for bounds that are read from data.
         useful_flops: the textbook's FLOP, where masked or repeated work runs beyond it.
+        registers: of a thread of a GPU, as the compiler says; None estimates them.
     Raises: ValueError if a symbolic dim has no value.
     """
+    known: dict[str, Any] = {"scalars": scalars, "arrays": arrays}
     counts = count(kernel, dims, scalars, arrays)
-    threads = max(1, min(threads, machine.cores))
-    traffic = predict_traffic(kernel, counts, machine, dims, threads=threads, scalars=scalars, arrays=arrays)
+    threads = machine.cores if machine.is_gpu else max(1, min(threads, machine.cores))
+    fit = occupancy(kernel, machine, registers=registers, schedule=schedule)
+    if machine.is_gpu:
+        at_once = {id(n): machine.cores * max(1, launch_occupancy("", n, machine, registers=registers).blocks) for n in kernel.launches}
+        traffic = gpu_traffic(kernel, counts, machine, dims, lambda launch: at_once[id(launch)], **known)
+    else:
+        traffic = bounded(predict_traffic(kernel, counts, machine, dims, threads=threads, **known), machine)
+    is_warm = bool(seconds)
+    time = predict_time(kernel, counts, traffic, machine, dims, threads=threads, fit=fit, is_warm=is_warm, useful_flops=useful_flops, **known)
     measured = Measured.of(seconds) if seconds else None
-    return Report(kernel.name, machine, threads, dict(dims), counts, traffic, measured, useful_flops, dict(schedule or {}))
+    return Report(kernel.name, machine, threads, dict(dims), counts, traffic, measured, useful_flops, dict(schedule or {}), time, fit, kernel)

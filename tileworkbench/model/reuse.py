@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-_CHUNK = 512
 
 
 def reuse_distances(granules: Array, sizes: Array) -> Array:
@@ -51,19 +50,28 @@ def _previous(granules: Array) -> Array:
 def _counted_twice(before: Array, sizes: Array) -> Array:
     """For each access i, the bytes of accesses k < i whose own last access lies after i's: a plain sum over the window holds them twice.
 
-    Done in chunks: pairs within a chunk directly, earlier chunks through a histogram over positions of last accesses.
+    Accesses stand sorted by the place of their last access, and are told apart by position, the coarsest half first: where k lies in the left half
+    of a block and i in its right half, k counts for i if it stands behind it. Each pass sorts every block into its halves.
     """
     n = len(before)
     out = np.zeros(n)
-    histogram = np.zeros(n + 1)
-    for start in range(0, n, _CHUNK):
-        stop = min(start + _CHUNK, n)
-        at, weight = before[start:stop], sizes[start:stop] * (before[start:stop] >= 0)
-        later = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0.0]))  # later[p]: bytes whose last access lies at p or after
-        inside = np.tril(at[None, :] > at[:, None], k=-1) @ weight
-        out[start:stop] = later[np.maximum(at + 1, 0)] + inside
-        seen = at >= 0
-        histogram[at[seen]] += weight[seen]
+    if not n:
+        return out
+    at = np.argsort(before, kind="stable")
+    weights = np.where(before >= 0, sizes, 0.0)
+    for bit in reversed(range((n - 1).bit_length())):
+        start = (at >> (bit + 1)) << (bit + 1)
+        is_right = (at >> bit) & 1
+        left = np.concatenate(([0.0], np.cumsum(np.where(is_right, 0.0, weights[at]))))
+        behind = left[np.minimum(start + (2 << bit), n)] - left[1:]
+        right = np.flatnonzero(is_right)
+        out[at[right]] += behind[right]
+        rights = np.concatenate(([0], np.cumsum(is_right)))
+        earlier_rights = rights[:-1] - rights[start]
+        place = np.where(is_right, start + (1 << bit) + earlier_rights, np.arange(n) - earlier_rights)
+        sorted_at = np.empty_like(at)
+        sorted_at[place] = at
+        at = sorted_at
     return out
 
 

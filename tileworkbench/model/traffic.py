@@ -11,8 +11,8 @@ Large kernels are sampled: windows of blocks for the caches of one core, a hashe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,14 @@ from .accesses import Boxes, Trace, trace_accesses
 from .counts import Counts
 from .granules import GranuleTrace, granule_trace
 from .reuse import cache_run, reuse_distances
+from .sampling import hashed
 from .space import Array
 from .walk import Assumption
 
-EXACT_CAP = 40_000  # accesses of granules that are simulated one by one
-TRACE_CAP = 1_500_000  # accesses that are enumerated at all
+EXACT_CAP = 24_000  # accesses of granules that are simulated one by one
+TRACE_CAP = 160_000  # accesses that are enumerated at all
 WINDOWS = 3
+SLACK = 0.02  # levels that disagree by less than this are cut to agree without a word
 
 Key = tuple[str, Any]  # buffer and (file, line)
 
@@ -112,9 +114,36 @@ def predict_traffic(
     if not whole:
         notes[Assumption(f"the kernel is large: caches were simulated on a sample of its {total:.2g} tile accesses")] = None
     asked = _asked(counts)
-    flows = [flow for level, found in runs.items() for flow in found.flows(level, asked)]
+    flows, cut = inclusive([flow for level, found in runs.items() for flow in found.flows(level, asked)], [name for name, _ in _borders(machine)])
+    notes.update(dict.fromkeys(cut))
     last = max((_capacity(cache) for _, cache in _borders(machine)), default=0)
     return Traffic(tuple(flows), threads, _footprint(counts), last, min(1.0, EXACT_CAP / max(total, 1)), tuple(notes))
+
+
+def inclusive(flows: Sequence[Flow], levels: Sequence[str]) -> tuple[list[Flow], list[Assumption]]:
+    """The flows with no level moving more of a buffer than the level above asked of it, and a note where one was cut.
+
+    The levels are simulated apart (one core's caches, then the shared one, each on its own sample), so where capacities are alike they can disagree.
+    """
+    out: list[Flow] = []
+    notes: list[Assumption] = []
+    above: dict[tuple[str, str], float] = {}
+    for number, level in enumerate(levels):
+        here = [f for f in flows if f.level == level]
+        totals: dict[tuple[str, str], float] = {}
+        for f in here:
+            for way in ("read_bytes", "write_bytes", "allocate_bytes"):
+                totals[f.buffer, way] = totals.get((f.buffer, way), 0.0) + getattr(f, way)
+        kept = {key: min(1.0, above.get(key, 0.0) / total) if number and total else 1.0 for key, total in totals.items()}
+        for f in here:
+            out.append(replace(f, **{way: getattr(f, way) * kept[f.buffer, way] for way in ("read_bytes", "write_bytes", "allocate_bytes")}))
+        cut = sorted({buffer for (buffer, _), share in kept.items() if share < 1 - SLACK})
+        if cut:
+            notes.append(
+                Assumption(f"bytes of {', '.join(cut)} at {level} are at most those at {levels[number - 1]}, which a separate simulation found fewer")
+            )
+        above = {key: total * kept[key] for key, total in totals.items()}
+    return out, notes
 
 
 def _borders(machine: Machine) -> list[tuple[str, Level]]:
@@ -182,16 +211,8 @@ def _shared_trace(known: tuple[Any, ...], total: float, line_bytes: int) -> tupl
     accesses = granule_trace(trace, line_bytes)
     share = min(1.0, EXACT_CAP / max(len(accesses), 1))
     if share < 1:
-        accesses = accesses.take(np.flatnonzero(_hash(accesses.granule) < share * 2**32))
+        accesses = accesses.take(hashed(accesses.granule, share))
     return trace, accesses, share
-
-
-def _hash(number: Array) -> Array:
-    """32 well mixed bits of each number (the finaliser of MurmurHash3, public domain)."""
-    h = number.astype(np.uint64) & np.uint64(0xFFFFFFFF)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = ((h ^ (h >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
-    return h ^ (h >> np.uint64(16))
 
 
 # ---------------------------------------------------------------------------------------------- one cache

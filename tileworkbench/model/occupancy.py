@@ -1,0 +1,253 @@
+"""What a block of a kernel needs, against what a multiprocessor has: how many blocks fit at once, what limits them, and what would admit one more.
+
+Needs come from tile IR: shared tiles, once for each stage of the pipelined loop that fills them; fragments, spread over the threads. Registers are an
+estimate until a target passes the compiler's number. On a CPU the same tiles are held against the caches of a core.
+
+    o = occupancy(kernel.ir, find_machine("h200"))
+    print(o)                  # 2 blocks (8 of 64 warps, 12 %): shared memory limits; -6 KiB shared -> 3 blocks
+    o.refusals                # why it cannot run at all: empty if it can
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..base.gpu import WARP, Gpu
+from ..base.hardware import Machine
+from ..ir.stmt import Kernel, Launch
+from .needs import Need, kib, needs_of, registers_of, what_fits
+
+SHARED, REGISTERS, THREADS, BLOCKS = "shared memory", "registers", "threads", "blocks"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """How full one resource is: `used` of `capacity`, in bytes ("B") or as counts ("")."""
+
+    name: str
+    used: float
+    capacity: float
+    unit: str
+
+    @property
+    def share(self) -> float:
+        return self.used / self.capacity if self.capacity else 0.0
+
+    def __str__(self) -> str:
+        used, capacity = (kib(x) if self.unit == "B" else f"{x:g}" for x in (self.used, self.capacity))
+        return f"{self.name} {used} of {capacity} ({self.share * 100:.0f} %)"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a block cannot run: `limit` is "shared memory", "registers" or "threads", `why` a sentence with numbers, `fits` what would, or ""."""
+
+    limit: str
+    why: str
+    fits: str = ""
+
+    def __str__(self) -> str:
+        return self.why + (f"; {self.fits}" if self.fits else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Needs of a block and how many fit. All counts are of one SM; on a CPU, where a core runs one block, `blocks` is 1 and `warps` 0.
+
+    `by_limit` holds the blocks that each resource alone admits. `registers` are per thread, an estimate if `is_estimated`. `gauges` are of one block:
+    shared memory, registers and threads of a GPU, the caches of a CPU's core.
+    """
+
+    kernel: str
+    machine: str
+    threads: int
+    shared_bytes: int
+    registers: int
+    is_estimated: bool
+    needs: tuple[Need, ...]
+    gauges: tuple[Gauge, ...]
+    blocks: int
+    warps: int = 0
+    max_warps: int = 0
+    by_limit: Mapping[str, int] = field(default_factory=dict)
+    limiter: str = ""
+    next_step: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Warps that run over warps that could; 1 on a CPU."""
+        return self.warps / self.max_warps if self.max_warps else 1.0
+
+    @property
+    def is_legal(self) -> bool:
+        return not self.refusals
+
+    @property
+    def refusal(self) -> str:
+        """Why a block cannot run, in one line; "" if it can."""
+        return " | ".join(map(str, self.refusals))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Plain numbers and words."""
+        return {**asdict(self), "share": self.share, "refusal": self.refusal, "gauges": [{**asdict(g), "share": g.share} for g in self.gauges]}
+
+    @property
+    def sentence(self) -> str:
+        """One line: blocks, warps, limiter and next step."""
+        if self.refusals:
+            return f"does not fit: {self.refusal}"
+        if not self.max_warps:
+            return self.next_step
+        blocks = f"{self.blocks} block{'s' if self.blocks != 1 else ''}"
+        more = f"; {self.next_step}" if self.next_step else ""
+        return f"{blocks} on an SM ({self.warps} of {self.max_warps} warps, {self.share * 100:.0f} %): {self.limiter} limits{more}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel} on {self.machine}: {self.sentence}", *(f"  {g}" for g in self.gauges)]
+        kind = ", estimated" if self.is_estimated and self.max_warps else ""
+        lines += [f"  {self.registers} registers a thread{kind}"] if self.max_warps else []
+        return "\n".join([*lines, *(f"  {n.scope:<9} {n}" for n in self.needs)])
+
+
+def occupancy(kernel: Kernel, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None) -> Occupancy:
+    """The needs of a block of `kernel`; of its tightest launch, where it has several.
+
+    Args:
+        registers: per thread, as the compiler says; None estimates them.
+        schedule: the kernel's tunables by name, for words such as "block_K=32 fits".
+    """
+    found = [launch_occupancy(kernel.name, launch, machine, registers=registers, schedule=schedule) for launch in kernel.launches]
+    if not found:
+        return Occupancy(kernel.name, machine.name, 1, 0, 0, True, (), (), 1, next_step="nothing is launched")
+    return min(found, key=lambda o: (o.is_legal, o.share, -sum(n.bytes for n in o.needs)))
+
+
+def launch_occupancy(
+    name: str, launch: Launch, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None
+) -> Occupancy:
+    """The needs of a block of one launch."""
+    needs = needs_of(launch)
+    threads = 1
+    for extent in launch.threads:
+        threads *= extent
+    if machine.gpu is None:
+        return _on_cpu(name, machine, threads, needs)
+    estimated = registers if registers is not None else registers_of(launch, threads)
+    return _on_gpu(name, machine.name, machine.gpu, threads, needs, estimated, registers is None, dict(schedule or {}))
+
+
+# ---------------------------------------------------------------------------------------------- a GPU
+def _on_gpu(
+    name: str, machine: str, gpu: Gpu, threads: int, needs: tuple[Need, ...], registers: int, is_estimated: bool, schedule: Mapping[str, Any]
+) -> Occupancy:
+    shared = sum(n.bytes for n in needs if n.scope == "shared")
+    most = most_registers(gpu, threads)
+    refusals = _refusals(gpu, threads, needs, shared, registers, most, schedule)
+    used = min(registers, most)
+    warps = -(-threads // WARP)
+    by_limit = {
+        SHARED: gpu.shared_per_sm.bytes // _block_bytes(gpu, shared),
+        REGISTERS: gpu.registers_per_sm.count // (warps * _warp_registers(gpu, used)),
+        THREADS: gpu.max_warps.count // warps,
+        BLOCKS: gpu.max_blocks.count,
+    }
+    blocks = 0 if refusals else max(1, min(by_limit.values()))
+    limiter = min(by_limit, key=lambda k: by_limit[k])
+    gauges = (
+        Gauge(SHARED, shared, gpu.shared_per_block.bytes, "B"),
+        Gauge(REGISTERS, registers, gpu.registers_per_thread.count, ""),
+        Gauge(THREADS, threads, gpu.max_threads_per_block.count, ""),
+    )
+    step = "" if refusals else _next_step(gpu, blocks, by_limit, warps, shared, used)
+    return Occupancy(
+        name, machine, threads, shared, registers, is_estimated, needs, gauges, blocks, blocks * warps, gpu.max_warps.count, by_limit, limiter, step,
+        refusals,
+    )  # fmt: skip
+
+
+def _block_bytes(gpu: Gpu, shared: int) -> int:
+    """What a block takes of an SM's shared memory."""
+    unit = gpu.shared_unit.count
+    return max(unit, -(-(shared + gpu.shared_reserved.count) // unit) * unit)
+
+
+def _warp_registers(gpu: Gpu, registers: int) -> int:
+    unit = gpu.register_unit.count
+    return -(-registers * WARP // unit) * unit
+
+
+def most_registers(gpu: Gpu, threads: int) -> int:
+    """The registers that a thread can have at most: the instruction set's limit, and an SM's registers shared by the block, in eights."""
+    warps = -(-threads // WARP)
+    share = gpu.registers_per_sm.count // warps // gpu.register_unit.count * gpu.register_unit.count // WARP
+    return max(1, min(gpu.registers_per_thread.count, share))
+
+
+def _refusals(
+    gpu: Gpu, threads: int, needs: tuple[Need, ...], shared: int, registers: int, most: int, schedule: Mapping[str, Any]
+) -> tuple[Refusal, ...]:
+    out = []
+    limit = gpu.shared_per_block.bytes
+    tiles = [n for n in needs if n.scope == "shared"]
+    if shared > limit:
+        why = f"{' + '.join(map(str, tiles))} = {kib(shared)} > {kib(limit)} per block on {gpu.arch}"
+        out.append(Refusal(SHARED, why, what_fits(tiles, limit, schedule)))
+    if threads > gpu.max_threads_per_block.count:
+        out.append(Refusal(THREADS, f"{threads} threads > {gpu.max_threads_per_block.count} per block on {gpu.arch}"))
+    elif registers > most:
+        largest = sorted((n for n in needs if n.scope != "shared"), key=lambda n: -n.bytes)[:3]
+        share = f" of a block of {threads}" if most < gpu.registers_per_thread.count else ""
+        why = (
+            f"about {registers} registers a thread > {most}{share} on {gpu.arch}: {' + '.join(map(str, largest))} over {threads} threads would spill"
+        )
+        out.append(Refusal(REGISTERS, why, _wider(gpu, threads, registers)))
+    return tuple(out)
+
+
+def _wider(gpu: Gpu, threads: int, registers: int) -> str:
+    """How many threads would hold the fragments without spilling: each then holds half as much, beside what it needs anyway."""
+    fixed, count = 40, threads
+    while count * 2 <= gpu.max_threads_per_block.count:
+        registers, count = (registers - fixed) // 2 + fixed, count * 2
+        if registers <= most_registers(gpu, count):
+            return f"threads={count} fits"
+    return ""
+
+
+def _next_step(gpu: Gpu, blocks: int, by_limit: Mapping[str, int], warps: int, shared: int, registers: int) -> str:
+    """What it takes to run one block more: every resource that admits no more has to shrink. "" where nothing is to be gained."""
+    want = blocks + 1
+    if want * warps > gpu.max_warps.count or want > gpu.max_blocks.count:
+        return ""
+    steps = []
+    if by_limit[SHARED] < want:
+        unit = gpu.shared_unit.count
+        left = gpu.shared_per_sm.bytes // want // unit * unit - gpu.shared_reserved.count
+        steps.append(f"-{kib(shared - left)} shared")
+    if by_limit[REGISTERS] < want:
+        unit = gpu.register_unit.count
+        left = gpu.registers_per_sm.count // (want * warps) // unit * unit // WARP
+        steps.append(f"-{registers - left} registers a thread")
+    return f"{' and '.join(steps)} -> {want} blocks" if steps else ""
+
+
+# ---------------------------------------------------------------------------------------------- a CPU
+def _on_cpu(name: str, machine: Machine, threads: int, needs: tuple[Need, ...]) -> Occupancy:
+    """The tiles of a block against the caches of its core: stages share one buffer there, since nothing is copied ahead."""
+    tiles = tuple(n for n in needs if n.scope in ("shared", "fragment"))
+    used = sum(n.bytes // n.copies for n in tiles)
+    gauges = tuple(Gauge(level.name, used, level.capacity.bytes, "B") for level in machine.caches if level.capacity is not None)
+    home = next((g for g in gauges if g.share <= 1), None)
+    if not used:
+        sentence = "no tiles: a block works in registers"
+    elif home is None:
+        sentence = f"the tiles of a block take {kib(used)}, more than any cache has"
+    else:
+        before = [g.name for g in gauges[: gauges.index(home)]]
+        spill = f", more than {' and '.join(before)} has" if before else ""
+        sentence = f"the tiles of a block take {kib(used)}{spill}: they stay in {home.name} ({home.share * 100:.0f} % of {kib(home.capacity)})"
+    return Occupancy(name, machine.name, threads, used, 0, True, tiles, gauges, 1, limiter=home.name if home else "DRAM", next_step=sentence)

@@ -1,0 +1,99 @@
+"""A report in words: the verdict, why, and the whole table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .values import show
+
+if TYPE_CHECKING:
+    from .report import Report
+
+LATENCY = 0.6  # below this share of every roof a kernel waits rather than works
+ABOVE = 1.05  # a point this far above a roof is an error of the model or of the measurement
+
+
+def percent(share: float) -> str:
+    """A share with a space before the sign; below one percent with a digit more."""
+    return f"{share * 100:.0f} %" if share >= 0.01 or not share else f"{share * 100:.1g} %"
+
+
+def words(dtype: str) -> str:
+    """A dtype key for people: "float16>float32" is "float16 into float32"."""
+    return dtype.replace(">", " into ")
+
+
+def verdict(r: Report) -> str:
+    """One sentence: what bounds the kernel and how near it is. A predicted one says so, and one that cannot run says why."""
+    if r.occupancy is not None and not r.occupancy.is_legal:
+        return f"does not fit: {r.occupancy.refusal}"
+    if not any(r.limits.values()):
+        return "nothing runs: the grid is empty"
+    if r.measured is None:
+        return f"{_judgement(r)}; predicted, {r.predicted}"
+    best = f"; best of {r.measured.runs} runs, which vary by {percent(r.measured.spread)}" if r.measured.is_unstable else ""
+    return _judgement(r) + best
+
+
+def _judgement(r: Report) -> str:
+    name, share = max(r.shares.items(), key=lambda item: item[1])
+    if share > ABOVE:
+        return f"above the {name} roof: {percent(share)} of {roof_words(r, name)}; the model counts what did not happen, or the roof is too low"
+    if share < LATENCY and r.measured is None and r.waterfall.bars:
+        return f"held back by {r.waterfall.largest_gap.name}: the nearest roof is {name}, {percent(share)} of {roof_words(r, name)}"
+    if share < LATENCY:
+        return f"latency-bound: the nearest roof is {name}, {percent(share)} of {roof_words(r, name)}"
+    return f"{name}-bound: {percent(share)} of {roof_words(r, name)}"
+
+
+def roof_words(r: Report, name: str) -> str:
+    """A roof's rate, with what it is a rate of."""
+    if name != "compute":
+        return str(r.machine.bandwidth(name, r.threads))
+    busiest = max(r.unit_seconds, key=lambda u: r.unit_seconds[u], default="fma")
+    if r.machine.is_gpu and busiest == "sfu":
+        return f"{r.machine.special_rate(r.threads)} (exp and division)"
+    extra = " with exp and division" if r.special_share > 0.2 else ""
+    return f"{r.peak} ({words(r.dtype)}{', ' + busiest if r.machine.is_gpu else ''}){extra}"
+
+
+def text_lines(r: Report) -> list[str]:
+    """The report as plain text."""
+    return list(_lines(r))
+
+
+def _lines(r: Report) -> Iterator[str]:
+    c = r.counts
+    kind = "measured" if r.measured is not None else "predicted"
+    dims = ", ".join(f"{k}={v}" for k, v in r.dims.items())
+    yield f"{r.kernel}{f' ({dims})' if dims else ''} {r.where}"
+    yield f"  {r.verdict}"
+    yield f"  time {r.time}, {kind}" + (f"; predicted {r.predicted}" if r.measured is not None else "")
+    by_unit = {k: n for k, n in r.flops_by_unit.items() if k[0] != "sfu"}
+    flops = (
+        ", ".join(f"{show(n, 'FLOP')} {words(dtype)}{f' ({unit})' if r.machine.is_gpu else ''}" for (unit, dtype), n in by_unit.items()) or "no FLOP"
+    )
+    special = ", ".join(f"{show(n, '').strip()} {kind}" for kind, n in c.special.items())
+    yield f"  work {flops}" + (f"; {special}" if special else "") + (f"; useful {show(r.useful_flops, 'FLOP')}" if r.useful_flops else "")
+    yield f"  {'level':<6} {'bytes':>10} {'needed':>10} {'no reuse':>10} {'FLOP/byte':>10} {'roof':>10} {'reached':>8}"
+    for level in r.levels:
+        ai = f"{level.intensity:.3g}" if level.intensity is not None else "-"
+        size = show(level.bytes, "B") if level.is_counted else f"~{show(level.bytes, 'B')}"
+        once, worst = show(level.compulsory_bytes, "B"), show(level.worst_bytes, "B")
+        yield f"  {level.name:<6} {size:>10} {once:>10} {worst:>10} {ai:>10} {level.roof!s:>10} {percent(r.shares[level.name]):>8}"
+    yield f"  {'peak':<6} {'':>10} {'':>10} {'':>10} {'':>10} {r.peak!s:>10} {percent(r.shares['compute']):>8}  {words(r.dtype)}"
+    yield f"  compulsory {show(c.compulsory_bytes, 'B')}: every byte of the arguments once"
+    if r.is_warm and (gone := [x for x in r.levels if x.cold_bytes and not x.bytes]):
+        first = ", ".join(f"~{show(x.cold_bytes, 'B')} at {x.name}" for x in gone)
+        yield f"  the data fit in a cache: repeated launches move nothing at {' and '.join(x.name for x in gone)}, the first one {first}"
+    if r.occupancy is not None:
+        yield f"  fit: {r.occupancy.sentence}"
+    if r.waterfall.bars:
+        parts = [f"{bar.name} {'+' if i else ''}{show(bar.seconds, 's')}" for i, bar in enumerate((r.waterfall.roof, *r.waterfall.bars))]
+        yield f"  predicted time: {', '.join(parts)}"
+    if r.edit:
+        yield f"  try: {r.edit}"
+    if r.counters is not None:
+        yield f"  counted: {r.counters}" if r.counters.values else f"  {r.counters}"
+    yield from (f"  assumed: {a}" for a in r.assumptions)
