@@ -86,7 +86,7 @@ def get_or_build(key: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Ent
     found = _read(place)
     if found is not None:
         return found, True
-    with _lock(key):
+    with lock(key):
         found = _read(place)
         if found is not None:
             return found, True
@@ -152,21 +152,21 @@ def _discard(place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _lock(key: str) -> Iterator[None]:
+def lock(key: str) -> Iterator[None]:
     """One builder of `key` at a time. A lock that cannot be had (a file system without locks, a stuck owner) only costs double work."""
     folder = cache_folder() / "locks"
-    lock = None
+    held = None
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(folder / f"{key[:2]}.lock", timeout=LOCK_TIMEOUT_S)
-        lock.acquire()
+        held = FileLock(folder / f"{key[:2]}.lock", timeout=LOCK_TIMEOUT_S)
+        held.acquire()
     except (OSError, NotImplementedError, Timeout):
-        lock = None
+        held = None
     try:
         yield
     finally:
-        if lock is not None:
-            lock.release()
+        if held is not None:
+            held.release()
 
 
 # ------------------------------------------------------------------------------------------- housekeeping

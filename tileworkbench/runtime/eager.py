@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.errors import ArgumentError
 from ..frontend.eager import ConstSource, EagerTemplate, require_sources, signature_of, template
+from ..frontend.trace import Traced
 from ..frontend.values import Value
 from ..ir.stmt import Kernel
 from ..language.types import TensorType
@@ -115,6 +116,13 @@ class EagerFunction:
                 self.quick[tuple(x for n in self.signature.constants for x in (constants.get(n), constants.get(n).__class__))] = found
             return found
 
+    def arguments_of(self, kernel: JITKernel) -> dict[str, Any] | None:
+        """The build-time arguments of `kernel`; None if it was not made here."""
+        for site in list(self.sites.values()):
+            if any(made is kernel for made in list(site.kernels.values())):
+                return dict(site.template.constants)
+        return None
+
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JITKernel:
         """The kernel for arrays, `T.Tensor` placeholders or the `T.const` names as keywords."""
         own = {k: v for k, v in kwargs.items() if k in self.signature.names}
@@ -122,9 +130,15 @@ class EagerFunction:
         values = self._bound(args, own)
         return self.site(values).kernel(values, sizes)
 
+    def trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+        """The program for the same arguments, not compiled."""
+        own = {k: v for k, v in kwargs.items() if k in self.signature.names}
+        values = self._bound(args, own)
+        return self.site(values).trace(values, {k: v for k, v in kwargs.items() if k not in own})
+
     def program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
         """The tile IR for the same arguments."""
-        return self.compile(args, kwargs).ir
+        return self.trace(args, kwargs).kernel
 
 
 class _Site:
@@ -155,6 +169,21 @@ class _Site:
 
     def kernel(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> JITKernel:
         """The kernel for the sizes of these run-time arguments; `sizes` overrides them by `T.const` name."""
+        key = self._sizes(values, sizes)
+        found = self.kernels.get(key)
+        if found is not None:
+            return found
+        traced = self.template.specialise(dict(zip(self.template.sources, key, strict=True)))
+        schedule = {**self.schedule, **dict(zip(self.template.sources, key, strict=True))}
+        made = compile_ir(traced.kernel, self.options, outputs=traced.outputs, returns_tuple=traced.returns_tuple, schedule=schedule)
+        return self.kernels.setdefault(key, made)
+
+    def trace(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> Traced:
+        """The program that `kernel` would compile."""
+        return self.template.specialise(dict(zip(self.template.sources, self._sizes(values, sizes), strict=True)))
+
+    def _sizes(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The value of each `T.const`, in order. Raises ArgumentError for one that nothing shows, or that cannot be."""
         unknown = [name for name in sizes if name not in self.template.sources]
         if unknown:
             known = ", ".join(self.template.sources) or "none"
@@ -163,14 +192,7 @@ class _Site:
         for name, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
                 raise ArgumentError(f"{self.template.name}: {name} must be a whole number of at least 0, got {size!r}")
-        key = tuple(sizes[name] if name in sizes else self._read(name, places, values) for name, places in self.template.sources.items())
-        found = self.kernels.get(key)
-        if found is not None:
-            return found
-        traced = self.template.specialise(dict(zip(self.template.sources, key, strict=True)))
-        schedule = {**self.schedule, **dict(zip(self.template.sources, key, strict=True))}
-        made = compile_ir(traced.kernel, self.options, outputs=traced.outputs, returns_tuple=traced.returns_tuple, schedule=schedule)
-        return self.kernels.setdefault(key, made)
+        return tuple(sizes[name] if name in sizes else self._read(name, places, values) for name, places in self.template.sources.items())
 
     def _read(self, name: str, places: Sequence[ConstSource], values: Mapping[str, Any]) -> int:
         """The value of a `T.const`, from the first argument that shows it."""

@@ -16,13 +16,14 @@ from .options import Options
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One step of the compilation: its name, why it stands where it does, the IR before and after, and what it took."""
+    """One step of the compilation: its name, why it stands where it does, the IR before and after, what it took, and what the pass is for."""
 
     name: str
     before: Kernel
     after: Kernel
     time_ms: float
     because: str = ""
+    about: str = ""
 
     @property
     def changed(self) -> bool:

@@ -31,12 +31,14 @@ from ..frontend.eager import lazy_result, signature_of
 from ..frontend.prim_func import PrimFunc
 from ..ir.stmt import Kernel
 from .captured import Captured
-from .compiling import compile_ir
+from .compiling import compile_ir, mark_outputs
 from .eager import EagerFunction
 from .fork import fork_safe_lock
 from .freezing import frozen
 from .kernel import JITKernel
 from .options import Options, OutIdx, make_options
+from .signature import Signature
+from .signature import signature_of as signature_of_kernel
 
 
 class JITFunction:
@@ -52,6 +54,7 @@ class JITFunction:
         self._eager: EagerFunction | None = None
         self._is_lazy = False
         self._kernels: dict[Any, JITKernel] = {}
+        self._arguments: dict[Any, Mapping[str, Any]] = {}  # of a lazy function: key of a kernel -> what it was made with
         self._quick: Callable[..., Any] = self._first
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -101,7 +104,7 @@ class JITFunction:
                 return
             self._is_lazy = True
             self._quick = self._lazy
-            self._remember(self._key(args, kwargs), program, self._schedule(args, kwargs))
+            self._remember(self._key(args, kwargs), program, args, kwargs)
 
     def _trial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc | None:
         try:
@@ -119,7 +122,7 @@ class JITFunction:
         if found is not None:
             return found
         # no lock: `par_compile` builds side by side, and the disk cache sees to it that one kernel is built once
-        return self._remember(key, self._made(args, kwargs), self._schedule(args, kwargs))
+        return self._remember(key, self._made(args, kwargs), args, kwargs)
 
     def _made(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc:
         self._bound(args, kwargs)
@@ -140,13 +143,12 @@ class JITFunction:
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return self.captured.key(), tuple(map(frozen, args)), tuple((k, frozen(v)) for k, v in sorted(kwargs.items()))
 
-    def _remember(self, key: Any, program: PrimFunc, schedule: Mapping[str, Any]) -> JITKernel:
-        return self._kernels.setdefault(key, compile_program(program, self.options, schedule))
-
-    def _schedule(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _remember(self, key: Any, program: PrimFunc, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JITKernel:
         bound = self._bound(args, kwargs)
         bound.apply_defaults()
-        return {k: v for k, v in bound.arguments.items() if isinstance(v, (int, float, str, bool))}
+        self._arguments[key] = bound.arguments
+        schedule = {k: v for k, v in bound.arguments.items() if isinstance(v, (int, float, str, bool))}
+        return self._kernels.setdefault(key, compile_program(program, self.options, schedule))
 
     # ------------------------------------------------------------------ kernels without a call
     @entry
@@ -180,6 +182,23 @@ class JITFunction:
         if self._eager is not None:
             return self._eager.program(args, kwargs)
         return self._made(args, kwargs)
+
+    @entry
+    def trace(self, *args: Any, **kwargs: Any) -> tuple[Kernel, Signature]:
+        """The tile program for these arguments and what it takes, as `compile` would make it, but not compiled: what a prediction needs."""
+        self._decide(args, kwargs)
+        made = self._eager.trace(args, kwargs) if self._eager is not None else self._made(args, kwargs)
+        kernel, places = mark_outputs(made.kernel, self.options.out_idx, made.outputs)
+        return kernel, signature_of_kernel(kernel, places, made.returns_tuple)
+
+    def arguments_of(self, kernel: JITKernel) -> dict[str, Any] | None:
+        """The build-time arguments, defaults included, with which this function made `kernel`; None if it did not make it."""
+        if self._eager is not None:
+            return self._eager.arguments_of(kernel)
+        for key, made in list(self._kernels.items()):
+            if made is kernel:
+                return dict(self._arguments[key])
+        return None
 
     @entry
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:

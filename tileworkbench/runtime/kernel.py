@@ -24,17 +24,22 @@ from ..base.span import Span
 from ..ir.expr import Const
 from ..ir.printer import print_kernel
 from ..ir.stmt import Kernel
+from ..model.counters import Counters
 from ..model.report import Report, report
 from . import fastcall
 from .arguments import BoundCall, bind
+from .counters import count_launches
 from .executable import CompileFacts, Executable, PassRecord
 from .expressions import show
 from .fork import LIMIT, check_threads
+from .measure import cpu_name
 from .measure import measure as this_machine
 from .observing import WATCH, launch
 from .options import Options
 from .profiler import Profiler
+from .scorecard import record
 from .signature import ScalarSpec, Signature
+from .stages import Stage
 from .supply import KernelParam, TensorSupplyType
 from .timing import Timing, measure
 
@@ -139,6 +144,16 @@ class JITKernel:
         """Every step from the tile program to the lowered one."""
         return self.executable.passes
 
+    def machine_code(self) -> tuple[Stage, ...]:
+        """What follows `source` on this target: the assembly of the C target; empty where nothing is compiled."""
+        made: Callable[[], tuple[Stage, ...]] = getattr(self.executable, "machine_code", tuple)
+        return made()
+
+    def assembly(self) -> Stage:
+        """The machine's own text, with the author's line of each instruction; its `why` says why there is none."""
+        stages = self.machine_code()
+        return stages[-1] if stages else Stage("assembly", "gas", "", why=f"target {self.target} makes no machine code")
+
     @property
     def facts(self) -> CompileFacts:
         return self.executable.facts()
@@ -186,10 +201,12 @@ class JITKernel:
             return report(self.ir, machine, {}, threads=self.num_threads, useful_flops=useful_flops, schedule=self.schedule)
         call = self.bind(*args)
         seconds: tuple[float, ...] = ()
+        counters: Counters | None = None
         if self.executable.source:  # an interpreted run says nothing about the machine
-            timing = measure(functools.partial(self.executable.launch, call))
-            seconds = tuple(t / 1e3 for t in timing.runs_ms)
-        return report(
+            launch_again = functools.partial(self.executable.launch, call)
+            seconds = tuple(t / 1e3 for t in measure(launch_again).runs_ms)
+            counters = count_launches(launch_again) if machine.name == cpu_name() else None
+        made = report(
             self.ir,
             machine,
             call.dims,
@@ -200,6 +217,8 @@ class JITKernel:
             useful_flops=useful_flops,
             schedule=self.schedule,
         )
+        record(made)
+        return replace(made, counters=counters)
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""

@@ -26,6 +26,7 @@ from ..transform.lowering import Step, run_steps
 from . import cache as disk
 from . import toolchain
 from .arguments import BoundCall
+from .assembly import assembly_stage
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
 from .expressions import evaluate
 from .fastcall import pack_format
@@ -33,6 +34,7 @@ from .fingerprint import fingerprint
 from .loader import Entry, load
 from .notices import notice_once
 from .options import Options
+from .stages import Stage
 
 ABI = "1"
 
@@ -40,8 +42,11 @@ ABI = "1"
 class Compiled:
     """A kernel as a shared library. `library` is its path."""
 
-    def __init__(self, kernel: Kernel, library: Path, facts: dict[str, Any], was_cached: bool, compiler: toolchain.Compiler) -> None:
+    def __init__(
+        self, kernel: Kernel, library: Path, facts: dict[str, Any], was_cached: bool, compiler: toolchain.Compiler, flags: tuple[str, ...] = ()
+    ) -> None:
         self.kernel = kernel
+        self.flags = flags
         self.library = library
         self.compiler = compiler
         self._facts = facts
@@ -84,6 +89,11 @@ class Compiled:
     def passes(self) -> tuple[PassRecord, ...]:
         return self._again[1]
 
+    def machine_code(self) -> tuple[Stage, ...]:
+        """The assembly that the compiler made of the text."""
+        source = self._again[0]
+        return (assembly_stage(self.compiler, source, (*host_isa().march, *source.flags, *self.flags)),)
+
     def facts(self) -> CompileFacts:
         notes = (f"{self.compiler.why_serial}; kernels run on one thread",) if self.compiler.why_serial else ()
         known = self._facts
@@ -121,7 +131,7 @@ class CTarget:
             return facts
 
         entry, was_cached = disk.get_or_build(key, build)
-        compiled = Compiled(kernel, entry.folder / "kernel.so", entry.facts, was_cached, compiler)
+        compiled = Compiled(kernel, entry.folder / "kernel.so", entry.facts, was_cached, compiler, options.compile_flags)
         if fresh:
             compiled.__dict__["_again"] = fresh[0]
         return compiled
@@ -134,7 +144,7 @@ def translate(kernel: Kernel) -> tuple[CSource, tuple[PassRecord, ...]]:
 
     def observe(step: Step, before: Kernel, after: Kernel) -> None:
         now = time.perf_counter()
-        records.append(PassRecord(step.name, before, after, (now - clock[0]) * 1e3, step.because))
+        records.append(PassRecord(step.name, before, after, (now - clock[0]) * 1e3, step.because, step.about))
         clock[0] = now
 
     lowered = run_steps(kernel, observe=observe)

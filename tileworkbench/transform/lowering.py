@@ -5,6 +5,7 @@ Each step is a pass of its own file, whose docstring says what it turns into wha
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -36,6 +37,12 @@ class Step:
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    @property
+    def about(self) -> str:
+        """What the pass is for: the first line of its page."""
+        page = sys.modules[self.run.__module__].__doc__ or self.run.__doc__ or ""
+        return page.strip().partition("\n")[0]
 
 
 Observer = Callable[[Step, Kernel, Kernel], None]
