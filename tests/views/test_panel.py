@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -28,7 +29,7 @@ def panel(**options: object) -> Panel:
 class Balance(HTMLParser):
     """Checks that every tag is closed, and gathers tags and attributes."""
 
-    VOID = {"img", "meta", "br"}
+    VOID = {"img", "meta", "br", "source"}
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ def test_fragments_survive_a_notebook_that_is_not_trusted(name: str) -> None:
     """No style sheet, script, event handler, id, link or inline SVG: nothing that a sanitizer removes and the meaning needs."""
     found = Balance(VIEWS[name].html())
     assert not found.tags & {"script", "style", "svg", "iframe", "link", "form", "input", "button"}
-    assert found.attributes <= {"style", "alt", "src", "title", "scope", "open"}
+    assert found.attributes <= {"style", "alt", "src", "srcset", "media", "title", "scope", "open"}
     assert "http" not in VIEWS[name].html().replace("data:image", "")
 
 
@@ -123,7 +124,23 @@ def test_panel_says_verdict_checks_and_numbers() -> None:
 
 def test_panel_shows_what_is_asked_for() -> None:
     only = panel(show=("traffic",)).html()
-    assert "base64" not in only and "generated source" not in only and "bytes by buffer" in only
+    assert only.count("base64") == 2 and "generated source" not in only and "bytes by buffer" in only, "one chart, light and dark"
+    assert "base64" not in panel(show=()).html()
+
+
+def test_panel_is_live_as_tabs_that_share_its_head() -> None:
+    live = panel().live()
+    assert live["module"] == "panel" and live["verdict"] == panel().report.verdict
+    assert [v.get("tab") for v in live["views"]] == ["roofline", "traffic", "waterfall", "source"]
+    assert live["checks"] == [["max |error| 1e-6 < 2e-6", True], ["time < 1 ms", False]]
+    assert ["needed once", "12 MB"] in live["facts"]
+    assert len(json.dumps(live)) < 120_000
+
+
+def test_a_dark_page_gets_dark_pictures() -> None:
+    """Each picture is there for both pages; a viewer that drops <picture> keeps the light one."""
+    html = panel().html()
+    assert html.count("<picture>") == 2 and html.count('<source media="(prefers-color-scheme: dark)"') == 2
 
 
 def test_panel_is_small() -> None:
@@ -138,19 +155,19 @@ def test_data_in_the_cache_are_explained() -> None:
     assert "repeated launches move nothing at DRAM, the first one ~12 MB" in view.html()
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "html", "txt"])
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html", "txt"])
 def test_every_view_saves_by_suffix(tmp_path: Path, suffix: str) -> None:
     for name, view in VIEWS.items():
         place = view.save(tmp_path / f"{name}.{suffix}")
         assert place.stat().st_size > 100, name
     start = (tmp_path / f"panel.{suffix}").read_bytes()[:16]
-    assert {"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!doctype html>", "txt": b"made_up"}[suffix] in start
+    assert {"svg": b"<svg xmlns", "png": b"\x89PNG", "pdf": b"%PDF-1", "html": b"<!doctype html>", "txt": b"made_up"}[suffix] in start
 
 
 def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
-        BufferTable(report()).save(tmp_path / "x.pdf")
-    assert str(caught.value) == "cannot save a view as .pdf; use .svg, .png, .html or .txt"
+        BufferTable(report()).save(tmp_path / "x.gif")
+    assert str(caught.value) == "cannot save a view as .gif; use .svg, .png, .pdf, .html or .txt"
 
 
 def test_the_page_is_one_file_that_fetches_nothing() -> None:
@@ -159,8 +176,8 @@ def test_the_page_is_one_file_that_fetches_nothing() -> None:
     html = page.html()
     found = Balance(html)
     assert "script" not in found.tags and "link" not in found.tags
-    assert not re.search(r'(src|href)="(?!data:|#)', html)
+    assert not re.search(r'(src|href|srcset)="(?!data:|#)', html)
     assert "Title &lt;1&gt;" in html and "prefers-color-scheme: dark" in html
-    assert html.count("data:image/png") == 2, "one picture for light, one for dark"
+    assert html.count("data:image/png") == 4, "roofline and memory chart, each for light and for dark"
     assert page.data == [{"kernel": "gemm", "ms": "1.2"}, {"kernel": "old", "ms": "-"}]
     assert isinstance(page, View)

@@ -1,33 +1,41 @@
-"""The panel that a cell shows: the verdict, the time, the roofline, where the bytes go, and the generated text.
+"""The panel that a cell shows: the verdict, the time, the roofline, where the bytes go, what adds to the time, and the generated text.
 
-It is one fragment of HTML without scripts or style sheets. The roofline is a PNG inside it, everything else tables, so it reads the same in a
-trusted notebook, in one that is not trusted, on GitHub, and without any network.
+It is one fragment of HTML without scripts or style sheets. Roofline and memory chart are PNGs inside it, everything else tables, so it reads the same
+in a trusted notebook, in one that is not trusted, on GitHub, and without any network. `live()` is the same panel for the browser, its views as tabs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.span import Span
 from ..model.report import Report, percent
+from ..model.steps import LoopSteps, loop_steps
 from ..model.values import show
+from .crumbs import Crumb, numbered
 from .roofline import Roofline
+from .scene import Scene
 from .source import SourceView
+from .step_chart import StepChart
 from .tables import BufferTable, LineTable
-from .view import FADED, FONT, RULE, Theme, View, escape, image, table
+from .traffic import TrafficChart
+from .view import FADED, FONT, RULE, View, escape, picture, table
+from .waterfall import WaterfallView
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-SECTIONS = ("roofline", "traffic", "source")
+SECTIONS = ("roofline", "waterfall", "traffic", "source")
+SOURCE_BYTES = 45_000  # of the HTML of a generated text, about
+LINE_BYTES, LETTER_BYTES = 170, 3.2  # that one of its lines takes, and each letter: colours and links to the author's line
 _OK, _BAD = "#1a7f37", "#cf222e"
 
 
 @dataclass(frozen=True, slots=True)
 class Panel(View):
-    """A result, ready to show. `checks` are (text, holds) of tests on the result; `show` picks sections; `earlier` are reports to draw faintly."""
+    """A result, ready to show. `checks` are (text, holds) of tests on the result; `show` picks sections; `earlier` are runs to draw as crumbs.
+
+    `steps`, where it is given, splits the bytes over loop steps; `cell` is the text that the author ran, kept for crumbs.
+    """
 
     report: Report
     source: str = ""
@@ -35,9 +43,11 @@ class Panel(View):
     language: str = "c"
     checks: Sequence[tuple[str, bool]] = ()
     show: Sequence[str] = SECTIONS
-    earlier: Sequence[Report] = ()
+    earlier: Sequence[Report | Crumb] = ()
     notes: Sequence[str] = ()
     theme: str = "light"
+    steps: LoopSteps | None = None
+    cell: str = ""
 
     @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
@@ -45,7 +55,15 @@ class Panel(View):
 
     @property
     def roofline(self) -> Roofline:
-        return Roofline((*self.earlier, self.report))
+        return Roofline(self.report, numbered(self.earlier), source=self.cell)
+
+    @property
+    def traffic(self) -> TrafficChart:
+        return TrafficChart(self.report, self.steps, has_heading=False)
+
+    @property
+    def waterfall(self) -> WaterfallView:
+        return WaterfallView.of(self.report)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -60,8 +78,12 @@ class Panel(View):
     def __str__(self) -> str:
         r = self.report
         parts = [str(r), *(f"  {'ok  ' if holds else 'FAIL'} {text}" for text, holds in self.checks), *(f"  note: {n}" for n in self.notes)]
+        if "roofline" in self.show:
+            parts += ["", str(self.roofline)]
+        if "waterfall" in self.show:
+            parts += ["", str(self.waterfall)]
         if "traffic" in self.show:
-            parts += ["", str(BufferTable(r)), "", str(LineTable(r))]
+            parts += ["", str(self.traffic), "", str(BufferTable(r)), "", str(LineTable(r))]
         if "source" in self.show and self.source:
             parts += ["", str(SourceView(self.source, self.lines, self.language))]
         return "\n".join(parts)
@@ -69,36 +91,76 @@ class Panel(View):
     def html(self) -> str:
         if "roofline" not in self.show:
             return self.with_picture("")
-        return self.with_picture(image(replace(self.roofline, has_heading=False).png(self.theme), alt=str(self.roofline)))
+        return self.with_picture(picture(replace(self.roofline, has_heading=False).scene(), alt=str(self.roofline)))
 
-    def with_picture(self, picture: str) -> str:
-        """The fragment with `picture` (HTML) where the roofline goes."""
+    def with_picture(self, shown: str) -> str:
+        """The fragment with `shown` (HTML) where the roofline goes."""
         r = self.report
         parts = [self._head(), self._facts()]
         if "roofline" in self.show:
-            parts.append(f'<div style="margin: 8px 0; max-width: 760px">{picture}</div>')
+            parts.append(f'<div style="margin: 8px 0; max-width: 760px">{shown}</div>')
             parts.append(_fold("numbers of the roofline", _levels(r)))
+        if "waterfall" in self.show:
+            parts.append(_fold("from the roof to this time", self.waterfall.html(), is_open=True))
         if "traffic" in self.show:
-            parts.append(_fold("where the bytes go", BufferTable(r).html() + LineTable(r).html(), is_open=True))
+            chart = f'<div style="margin: 8px 0; max-width: 700px">{picture(self.traffic.scene(), alt=str(self.traffic))}</div>'
+            parts.append(_fold("where the bytes go", chart + BufferTable(r).html() + LineTable(r).html(), is_open=True))
         if "source" in self.show and self.source:
-            count = len(self.source.splitlines())
-            parts.append(_fold(f"generated source, {count} lines", SourceView(self.source, self.lines, self.language).html()))
+            parts.append(_fold(f"generated source, {len(self.source.splitlines())} lines", self._source_html()))
         if r.assumptions:
             parts.append(_fold("what the model assumed", "".join(f'<div style="{FADED}">{escape(a)}</div>' for a in r.assumptions)))
         return f'<div style="font-family: {FONT}; font-size: 13px; color: var(--jp-ui-font-color1, inherit); max-width: 900px">{"".join(parts)}</div>'
 
-    def _figure(self, theme: Theme) -> Figure:
-        return self.roofline._figure(theme)
+    def scene(self) -> Scene:
+        return self.roofline.scene()
+
+    def live(self) -> dict[str, Any]:
+        """The panel for the browser: what its head says, and the live form of each view as a tab."""
+        views = [replace(self.roofline, has_heading=False).live()] if "roofline" in self.show else []
+        if "traffic" in self.show:
+            steps = self.steps or (loop_steps(self.report.ir, self.report) if self.report.ir is not None else None)
+            views.append(replace(self.traffic, steps=steps).live())
+            if steps is not None and len(steps.steps) > 1:
+                views.append(StepChart(steps).live())
+        if "waterfall" in self.show:
+            views.append(self.waterfall.live())
+        if "source" in self.show and self.source:
+            views.append({**SourceView(self._source(), self.lines, self.language).live(), "tab": "source"})
+        return {
+            "module": "panel", "title": self.title, "text": str(self), "verdict": self.report.verdict, "place": self._place,
+            "facts": [list(fact) for fact in self._fact_list()], "checks": [list(check) for check in self.checks],
+            "notes": [*self.notes, *_cache_note(self.report)], "views": views,
+        }  # fmt: skip
+
+    def _source(self) -> str:
+        """The generated text, or so many of its lines that a notebook stays small."""
+        lines, room = self.source.splitlines(), float(SOURCE_BYTES)
+        for number, line in enumerate(lines):
+            room -= LINE_BYTES + LETTER_BYTES * len(line)
+            if room < 0:
+                return "\n".join(lines[:number])
+        return self.source
+
+    def _source_html(self) -> str:
+        text = self._source()
+        left = len(self.source.splitlines()) - len(text.splitlines())
+        more = f'<div style="{FADED}">{left} more lines: print the kernel\'s source</div>' if left else ""
+        return SourceView(text, self.lines, self.language).html() + more
 
     def _head(self) -> str:
         r = self.report
-        dims = ", ".join(f"{k} = {v}" for k, v in r.dims.items())
-        place = f"{r.machine.name}, {r.threads} thread{'s' if r.threads != 1 else ''}"
-        name = f'<span style="{FADED}">{escape(r.kernel)}{f" ({escape(dims)})" if dims else ""} on {escape(place)}</span>'
+        name = f'<span style="{FADED}">{escape(self._place)}</span>'
         return f'<div style="font-size: 16px; font-weight: 600; margin: 2px 0">{escape(r.verdict)}</div><div style="margin-bottom: 6px">{name}</div>'
 
-    def _facts(self) -> str:
-        """Time, rate, work and compulsory bytes in one row, then what was checked."""
+    @property
+    def _place(self) -> str:
+        """Which kernel, of which size, where."""
+        r = self.report
+        dims = ", ".join(f"{k} = {v}" for k, v in r.dims.items())
+        return f"{r.kernel}{f' ({dims})' if dims else ''} on {r.machine.name}, {r.machine.workers(r.threads)}"
+
+    def _fact_list(self) -> list[tuple[str, str]]:
+        """Time, rate, work and compulsory bytes."""
         r = self.report
         kind = "measured" if r.measured is not None else "predicted"
         facts = [(f"time, {kind}", str(r.time)), (f"rate, {kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
@@ -108,10 +170,15 @@ class Panel(View):
         if r.useful_flops and abs(r.useful_flops / max(r.counts.total_flops, 1) - 1) > 0.01:
             facts.append(("of it textbook", show(r.useful_flops, "FLOP")))
         facts += [(kind, show(n, "").strip()) for kind, n in r.counts.special.items() if n >= 0.01 * max(r.counts.total_flops, 1)]
-        facts.append(("needed once", show(r.counts.compulsory_bytes, "B")))
+        return [*facts, ("needed once", show(r.counts.compulsory_bytes, "B"))]
+
+    def _facts(self) -> str:
+        """The facts in one row, then what was checked."""
+        r = self.report
         cell = "padding: 0 18px 0 0; border: none; text-align: left; vertical-align: top; white-space: nowrap; background: none; color: inherit"
         cells = "".join(
-            f'<td style="{cell}"><div style="font-size: 11px; {FADED}">{escape(name)}</div><div>{escape(value)}</div></td>' for name, value in facts
+            f'<td style="{cell}"><div style="font-size: 11px; {FADED}">{escape(name)}</div><div>{escape(value)}</div></td>'
+            for name, value in self._fact_list()
         )
         style = "border-collapse: collapse; margin: 0; color: inherit"
         row = f'<table style="{style}"><tbody><tr style="background: transparent">{cells}</tr></tbody></table>'

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .panel import Panel
-from .roofline import Roofline
-from .view import View, escape, image, table
+from .view import View, escape, table
 
 _STYLE = """
 :root { color-scheme: light dark; --jp-ui-font-color1: inherit; --bg: #ffffff; --fg: #1f2328; --soft: #59636e; --line: #d1d9e0; --card: #f6f8fa; }
@@ -21,8 +20,6 @@ body { margin: 0 auto; max-width: 1160px; padding: 28px 20px 60px; background: v
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 36px 0 4px; }
 .soft { color: var(--soft); } .scroll { overflow-x: auto; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; margin: 10px 0; background: var(--bg); }
-.dark { display: none; }
-@media (prefers-color-scheme: dark) { .dark { display: block; } .light { display: none; } }
 a { color: inherit; } img { display: block; }
 """
 
@@ -84,11 +81,8 @@ class ReportPage(View):
 
     def _section(self, result: Result) -> str:
         assert result.panel is not None
-        picture = Roofline((*result.panel.earlier, result.panel.report), has_heading=False)
-        pictures = "".join(f'<div class="{t}">{image(picture.png(t), alt=str(picture) if t == "light" else "")}</div>' for t in ("light", "dark"))
-        panel = result.panel.with_picture(pictures)
         heading = f'<h2 id="{_anchor(result.name)}">{escape(result.name)}</h2>'
-        return f'{heading}<div class="soft">{escape(result.line)}</div><div class="card">{panel}</div>'
+        return f'{heading}<div class="soft">{escape(result.line)}</div><div class="card">{result.panel.html()}</div>'
 
 
 def _anchor(name: str) -> str:

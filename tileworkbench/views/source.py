@@ -1,12 +1,12 @@
 """Generated text beside the author's lines that it came from.
 
 Every generated line carries the number of the author's line in its margin; lines of one origin share a mark, so that both directions can be read
-without a script. Hovering shows the author's line in full.
+without a script. Hovering shows the author's line in full. `twins.py` shows every stage of a kernel with the same margins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ _COLORS = {
     "Name.Builtin": "#3b7dd8",
 }  # fmt: skip
 MAX_LINES = 320
+BOX = f"overflow: auto; max-height: 480px; border: {RULE}; border-radius: 6px"
+PRE = f"font-family: {MONO}; font-size: 12px; line-height: 1.45; margin: 0; padding: 6px; white-space: pre; background: transparent; color: inherit"
+LEGEND = f"font-size: 12px; padding: 3px 8px; opacity: 0.72; border-bottom: {RULE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,39 +59,62 @@ class SourceView(View):
         return "\n".join([f"{self.title} (number, author's line)", *out])
 
     def html(self) -> str:
-        rows = self._coloured()
-        tint = {line: _TINTS[i % len(_TINTS)] for i, line in enumerate(dict.fromkeys(s.line for _, s in sorted(self.lines.items())))}
-        own = max((len(str(line)) for line in tint), default=1)
-        width = len(str(len(rows)))
-        out = []
-        for number, code in enumerate(rows[:MAX_LINES], 1):
-            span = self.lines.get(number)
-            mark = f'<span style="border-left: 3px solid transparent">{" " * (own + 1)}</span>'
-            if span is not None:
-                tip = escape(f"{span.where}: {span.source_line().strip()}")
-                mark = f'<span title="{tip}" style="border-left: 3px solid {tint[span.line]}">{span.line:>{own + 1}}</span>'
-            out.append(f'{mark} <span style="opacity: 0.5">{number:>{width}}</span>  {code}')
+        rows = self.text.splitlines()
+        twins = {number: (span,) for number, span in self.lines.items()}
         more = f"\n… {len(rows) - MAX_LINES} more lines: print the kernel's source" if len(rows) > MAX_LINES else ""
-        plain = "margin: 0; padding: 6px; white-space: pre; background: transparent; color: inherit"
-        pre = f"font-family: {MONO}; font-size: 12px; line-height: 1.45; {plain}"
-        legend = f'<div style="font-size: 12px; padding: 3px 8px; opacity: 0.72; border-bottom: {RULE}">your line, then the generated line</div>'
-        box = f"overflow: auto; max-height: 480px; border: {RULE}; border-radius: 6px"
-        return f'<div style="{box}">{legend}<pre style="{pre}">{chr(10).join(out)}{more}</pre></div>'
+        listing = listing_html(rows[:MAX_LINES], twins, tints_of([s for _, s in sorted(self.lines.items())]), self.language)
+        return f'<div style="{BOX}"><div style="{LEGEND}">your line, then the generated line</div><pre style="{PRE}">{listing}{more}</pre></div>'
 
-    def _coloured(self) -> list[str]:
-        """The lines as HTML, coloured by pygments where it is installed."""
-        try:
-            from pygments import lex  # type: ignore[import-untyped]  # ships no types
-            from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # ships no types
-        except ImportError:
-            return [escape(line) for line in self.text.splitlines()]
-        out = [""]
-        for kind, text in lex("\n".join(self.text.splitlines()[: MAX_LINES + 1]), get_lexer_by_name(self.language, stripnl=False)):
-            color = next((c for name, c in _COLORS.items() if str(kind).removeprefix("Token.").startswith(name)), "")
-            for part in text.splitlines(keepends=True):
-                body = escape(part.rstrip("\n"))
-                out[-1] += f'<span style="color: {color}">{body}</span>' if color and body.strip() else body
-                if part.endswith("\n"):
-                    out.append("")
-        shown = out[: len(self.text.splitlines())]
-        return shown + [""] * (len(self.text.splitlines()) - len(shown))
+
+def tints_of(spans: Sequence[Span]) -> dict[tuple[str, int], str]:
+    """A margin colour for each author's line, in the order of `spans`."""
+    places = dict.fromkeys((s.file, s.line) for s in spans)
+    return {place: _TINTS[i % len(_TINTS)] for i, place in enumerate(places)}
+
+
+def listing_html(
+    rows: Sequence[str],
+    twins: Mapping[int, tuple[Span, ...]],
+    tints: Mapping[tuple[str, int], str],
+    language: str,
+    *,
+    first: int = 1,
+    number: Callable[[int], int] = lambda line: line,
+    show_own: bool = True,
+    gutter: Callable[[int], str] = lambda line: "",
+) -> str:
+    """Lines of text for a <pre>: the author's line (with `show_own`) on its tint, the line's number, `gutter(line)`, and the coloured text.
+
+    `rows` start at line `first`; `twins` counts lines from 1; `number` gives the number to show.
+    """
+    own = max((len(str(s.line)) for spans in twins.values() for s in spans), default=1) if show_own else 0
+    width = len(str(number(first + len(rows) - 1))) if rows else 1
+    out = []
+    for line, code in enumerate(coloured(rows, language), first):
+        spans = twins.get(line, ())
+        mark = f'<span style="border-left: 3px solid transparent">{" " * (own + 1)}</span>'
+        if spans:
+            tip = escape("\n".join(f"{s.where}: {s.source_line().strip()}" for s in spans))
+            tint = tints[spans[0].file, spans[0].line]
+            mark = f'<span title="{tip}" style="border-left: 3px solid {tint}">{str(spans[0].line) if show_own else "":>{own + 1}}</span>'
+        out.append(f'{mark} <span style="opacity: 0.5">{number(line):>{width}}</span>{gutter(line)}  {code}')
+    return "\n".join(out)
+
+
+def coloured(rows: Sequence[str], language: str) -> list[str]:
+    """The lines as HTML, coloured by pygments where it is installed and knows the language."""
+    try:
+        from pygments import lex  # type: ignore[import-untyped]  # ships no types
+        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # ships no types
+    except ImportError:
+        return [escape(line) for line in rows]
+    lexer = get_lexer_by_name({"tile": "python"}.get(language, language), stripnl=False)
+    out = [""]
+    for kind, text in lex("\n".join(rows), lexer):
+        color = next((c for name, c in _COLORS.items() if str(kind).removeprefix("Token.").startswith(name)), "")
+        for part in text.splitlines(keepends=True):
+            body = escape(part.rstrip("\n"))
+            out[-1] += f'<span style="color: {color}">{body}</span>' if color and body.strip() else body
+            if part.endswith("\n"):
+                out.append("")
+    return (out + [""] * len(rows))[: len(rows)]

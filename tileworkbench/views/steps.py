@@ -5,16 +5,19 @@ A `Stepping` is a value made from a trace: a table of steps, and a picture of ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..interpret.trace import TileStep
 from ..ir.stmt import ParallelFor
-from .view import MARKERS, Theme, View, escape, image, new_figure, table, text_table
+from .scene import AnyMark, Dot, Path, Rect, Scene, Text
+from .theme import SERIES
+from .view import View, escape, picture, table, text_table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+WIDTH, LEFT, ROW = 680.0, 92.0, 150.0
+SHAPES = ("circle", "square", "triangle", "diamond")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +73,47 @@ class Stepping(View):
         for step in self.steps:
             shown = [f"<b>{_number(v)}*</b>" if name in step.changed else _number(v) for name, v in zip(self.watched, step.values, strict=True)]
             rows.append([escape(step.kind), escape(_loops(step)), f"<code>{escape(step.line)}</code>", str(step.number), *shown])
-        picture = f'<div style="max-width: 700px">{image(self.png(), alt="The same values as curves over the steps.")}</div>'
-        return picture + table(["operation", "loop", "line", "step", *map(escape, self.watched)], rows, left=3)
+        curves = f'<div style="max-width: 700px">{picture(self.scene(), alt="The same values as curves over the steps.")}</div>'
+        return curves + table(["operation", "loop", "line", "step", *map(escape, self.watched)], rows, left=3)
 
-    def _figure(self, theme: Theme) -> Figure:
+    def scene(self) -> Scene:
         """One curve for each watched value over the steps; a mark where a step changed it."""
-        figure = new_figure((7.4, 0.5 + 1.5 * len(self.watched)), theme)
-        axes = figure.subplots(len(self.watched), 1, sharex=True, squeeze=False)[:, 0]
-        colours = [*theme.levels.values()]
-        for i, (name, axis) in enumerate(zip(self.watched, axes, strict=True)):
-            colour, mark = colours[i % len(colours)], [*MARKERS.values()][i % len(MARKERS)]
-            hit = [s for s in self.steps if name in s.changed]
-            seen = [s for s in self.steps if s.values[i] is not None]
-            axis.step([s.number for s in seen], [s.values[i] for s in seen], where="post", color=colour, linewidth=1.5)
-            axis.plot([s.number for s in hit], [s.values[i] for s in hit], mark, color=colour, markersize=5)
-            axis.set_ylabel(f"{name}[{', '.join(map(str, self.at))}]", color=theme.text)
-            axis.set_facecolor(theme.background)
-            axis.tick_params(colors=theme.faint)
-            axis.grid(color=theme.grid)
-        axes[-1].set_xlabel("step (a mark: the step wrote the value)", color=theme.text)
-        figure.subplots_adjust(left=0.12, right=0.97, top=0.96, bottom=0.6 / figure.get_figheight(), hspace=0.15)
-        return figure
+        marks: list[AnyMark] = []
+        for row, name in enumerate(self.watched):
+            marks += self._curve(row, name, 12.0 + ROW * row)
+        bottom = 12.0 + ROW * len(self.watched)
+        marks.append(Text((LEFT + WIDTH) / 2, bottom + 24, "step (a mark: the step wrote the value)", 11, anchor="middle"))
+        return Scene(WIDTH, bottom + 34, tuple(marks), self.title, str(self))
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # a constant in the base
+        return f"{', '.join(self.watched)} over {len(self.steps)} steps"
+
+    def _curve(self, row: int, name: str, top: float) -> list[AnyMark]:
+        """A small plot of one value: `top` is its upper edge."""
+        bottom, right = top + ROW - 26, WIDTH - 16
+        seen = [(s.number, v) for s in self.steps for v in s.values[row : row + 1] if v is not None and math.isfinite(v)]
+        low, high = min((v for _, v in seen), default=0.0), max((v for _, v in seen), default=1.0)
+        first, last = self.steps[0].number if self.steps else 0, self.steps[-1].number if self.steps else 1
+        x: Callable[[float], float] = lambda step: LEFT + 8 + (right - LEFT - 16) * (step - first) / max(last - first, 1)
+        y: Callable[[float], float] = lambda value: bottom - 8 - (bottom - top - 16) * ((value - low) / (high - low) if high > low else 0.5)
+        colour, shape = f"s{row % SERIES}", SHAPES[row % len(SHAPES)]
+        marks: list[AnyMark] = [Rect(LEFT, top, right - LEFT, bottom - top, stroke="grid")]
+        marks += [Text(LEFT - 6, y(v) + 4, _number(v), 10, "faint", "end") for v in dict.fromkeys((low, high)) if seen]
+        marks.append(Text(18, (top + bottom) / 2, f"{name}[{', '.join(map(str, self.at))}]", 11.5, anchor="middle", is_bold=True, angle=-90))
+        line: list[tuple[float, float]] = []
+        for step, level in seen:
+            line += [(x(step), line[-1][1]), (x(step), y(level))] if line else [(x(step), y(level))]
+        if line:
+            marks.append(Path((*line, (right - 8, line[-1][1])), colour, 1.6))
+        for s in self.steps:
+            value = s.values[row]
+            if name in s.changed and value is not None and math.isfinite(value):
+                tip = f"Step {s.number}, {s.kind} {_loops(s)}: {name} becomes {_number(value)}.\n{s.line}"
+                marks.append(Dot(x(s.number), y(value), 3.2, shape, colour, key=f"step:{s.number}", tip=tip))
+        if row == len(self.watched) - 1:
+            marks += [Text(x(step), bottom + 14, str(step), 10, "faint", "middle") for step in dict.fromkeys((first, last))]
+        return marks
 
 
 def stepping(trace: Iterable[TileStep], watch: Sequence[str], at: tuple[int, ...] = (0,)) -> Stepping:

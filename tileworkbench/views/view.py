@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import base64
 import html
-import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from .figure import save_figure
 from .scene import Scene, Text
+from .widths import text_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,33 +24,8 @@ RULE = "1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.35))"
 FADED = "opacity: 0.72"
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours of one picture. Series colours are Okabe-Ito's, shifted where they would not stand out from the background."""
-
-    name: str
-    background: str
-    text: str
-    faint: str
-    grid: str
-    levels: dict[str, str]
-    warning: str
-
-
-LIGHT = Theme(
-    "light", "#ffffff", "#1f2328", "#6b7280", "#e5e7eb",
-    {"L1": "#009e73", "L2": "#0072b2", "L3": "#b8860b", "DRAM": "#d55e00", "compute": "#1f2328"}, "#b42318",
-)  # fmt: skip
-DARK = Theme(
-    "dark", "#111418", "#e6e8eb", "#9aa4b0", "#2a3038",
-    {"L1": "#2dd4a7", "L2": "#56b4e9", "L3": "#f0c23c", "DRAM": "#ff8a3d", "compute": "#e6e8eb"}, "#ff7b72",
-)  # fmt: skip
-THEMES = {"light": LIGHT, "dark": DARK}
-MARKERS = {"L1": "o", "L2": "s", "L3": "^", "DRAM": "D"}
-
-
 class View:
-    """Base of all views. A subclass gives `data`, `__str__`, and `_figure` or `html` or both."""
+    """Base of all views. A subclass gives `data`, `__str__`, and `scene` or `html` or both."""
 
     __slots__ = ()
     title: str = ""
@@ -74,80 +47,67 @@ class View:
     def scene(self) -> Scene:
         """The picture as marks; by default the text twin, set in a fixed-width font."""
         lines = str(self).splitlines() or [""]
-        size = max(len(line) for line in lines) * 6.7 + 24, len(lines) * 15 + 16
+        width = max(text_width(line, 11, is_mono=True) for line in lines)
         words = tuple(Text(12, 20 + 15 * i, line, is_mono=True) for i, line in enumerate(lines))
-        return Scene(*size, words, title=self.title, text=str(self))
+        return Scene(width + 24, len(lines) * 15 + 16, words, title=self.title, text=str(self))
 
     def html(self) -> str:
         """A fragment of HTML with inline styles only. By default the picture, with the text twin as its description."""
-        return f'<div style="max-width: 100%">{image(self.png(), alt=str(self))}</div>'
+        return f'<div style="max-width: 100%">{picture(self.scene(), alt=str(self))}</div>'
 
     def svg(self, theme: str = "light") -> str:
         """The picture as SVG text, with letters that can be searched and read aloud."""
-        from matplotlib import rc_context
+        return self.scene().svg(theme)
 
-        figure = self._figure(THEMES[theme])
-        out = io.StringIO()
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tileworkbench"}):
-            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "tileworkbench"})
-        return out.getvalue()
+    def png(self, theme: str = "light", scale: float = 1.5) -> bytes:
+        """The picture as PNG bytes, `scale` pixels for each of the scene's."""
+        return self.scene().png(theme, scale)
 
-    def png(self, theme: str = "light", dpi: int = 110) -> bytes:
-        """The picture as PNG bytes, with a palette of 64 colours: a third of the size, and no difference that the eye finds in lines and text."""
-        from PIL import Image  # matplotlib brings it
-
-        figure = self._figure(THEMES[theme])
-        figure.set_dpi(dpi)
-        canvas: Any = figure.canvas
-        canvas.draw()
-        out = io.BytesIO()
-        Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, format="png", optimize=True)
-        return out.getvalue()
+    def figure(self, theme: str = "light") -> Figure:
+        """The picture as a matplotlib figure."""
+        return self.scene().figure(theme)
 
     def save(self, path: str | Path, theme: str = "light") -> Path:
-        """Write the view by the suffix of `path`: .svg, .png, .html or .txt. Raises ValueError for another."""
+        """Write the view by the suffix of `path`: .svg, .png, .pdf, .html or .txt. Raises ValueError for another."""
         place = Path(path)
         match place.suffix:
             case ".svg":
                 place.write_text(self.svg(theme), encoding="utf-8")
             case ".png":
                 place.write_bytes(self.png(theme))
+            case ".pdf":
+                save_figure(self.figure(theme), place)
             case ".html":
-                place.write_text(f'<!doctype html><meta charset="utf-8"><title>{html.escape(self.title)}</title>{self.html()}', encoding="utf-8")
+                head = f'<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{html.escape(self.title)}</title>'
+                place.write_text(head + self.html(), encoding="utf-8")
             case ".txt":
                 place.write_text(str(self) + "\n", encoding="utf-8")
             case suffix:
-                raise ValueError(f"cannot save a view as {suffix or 'a file without a suffix'}; use .svg, .png, .html or .txt")
+                raise ValueError(f"cannot save a view as {suffix or 'a file without a suffix'}; use .svg, .png, .pdf, .html or .txt")
         return place
-
-    def _figure(self, theme: Theme) -> Figure:
-        """By default the text twin, set in a fixed-width font."""
-        lines = str(self).splitlines() or [""]
-        width = max(len(line) for line in lines)
-        figure = new_figure((max(2.0, 0.0715 * width + 0.3), max(0.6, 0.156 * len(lines) + 0.2)), theme)
-        x, y = 0.15 / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
-        figure.text(x, y, "\n".join(lines), family="monospace", size=8.5, va="top", color=theme.text)
-        return figure
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows: the fragment, and text where there is no HTML."""
         return {"text/plain": str(self), "text/html": self.html()}
 
 
-def new_figure(inches: tuple[float, float], theme: Theme) -> Figure:
-    """An empty figure that belongs to no window and no pyplot state."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=inches, facecolor=theme.background)
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def image(png: bytes, *, alt: str, width: str = "100%") -> str:
     """An <img> that holds its own bytes; `alt` is what a screen reader says."""
     code = base64.b64encode(png).decode("ascii")
     return f'<img alt="{html.escape(alt, quote=True)}" style="max-width: {width}; height: auto" src="data:image/png;base64,{code}">'
+
+
+def picture(scene: Scene, *, alt: str, scale: float = 1.25) -> str:
+    """A scene as a <picture> that holds two PNGs: a light one with `scale` pixels for each of the scene's, and a dark one (so that a notebook stays
+    small) with at most as many as the scene has.
+
+    A notebook that is not trusted drops the <picture> around them and keeps the light one; so do old viewers.
+    """
+    style = f"width: {scene.width:.0f}px; max-width: 100%; height: auto; display: block"
+    sizes = (("light", scale), ("dark", min(scale, 1.0)))
+    light, dark = (f"data:image/png;base64,{base64.b64encode(scene.png(theme, size)).decode('ascii')}" for theme, size in sizes)
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+    return f'<picture>{source}<img alt="{html.escape(alt, quote=True)}" style="{style}" src="{light}"></picture>'
 
 
 def escape(text: object) -> str:
