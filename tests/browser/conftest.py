@@ -53,21 +53,31 @@ class Watched:
     errors: list[str] = field(default_factory=list)
 
 
+@pytest.fixture(scope="session")
+def watch() -> Callable[[Any], Watched]:
+    """Cuts a page off from every network, and hears what it complains about."""
+
+    def cut_off(page: Any) -> Watched:
+        seen = Watched(page)
+
+        def gate(route: Any) -> None:
+            if route.request.url.startswith(LOCAL):
+                route.continue_()
+            else:
+                seen.asked.append(route.request.url)
+                route.abort()
+
+        page.route("**/*", gate)
+        page.on("pageerror", lambda error: None if is_jupyters_own(error) else seen.errors.append(f"{error}\n{error.stack}"))
+        return seen
+
+    return cut_off
+
+
 @pytest.fixture
-def watched(page: Any) -> Watched:
-    """The page, cut off from every network."""
-    seen = Watched(page)
-
-    def gate(route: Any) -> None:
-        if route.request.url.startswith(LOCAL):
-            route.continue_()
-        else:
-            seen.asked.append(route.request.url)
-            route.abort()
-
-    page.route("**/*", gate)
-    page.on("pageerror", lambda error: None if is_jupyters_own(error) else seen.errors.append(f"{error}\n{error.stack}"))
-    return seen
+def watched(page: Any, watch: Callable[[Any], Watched]) -> Watched:
+    """The page of a test, cut off from every network."""
+    return watch(page)
 
 
 def is_jupyters_own(error: Any) -> bool:
@@ -223,3 +233,41 @@ def serious() -> Callable[[Any, str], list[str]]:
         return [f"{v['id']}: {n['html'][:160]}" for v in found if v["impact"] in ("serious", "critical") for n in v["nodes"]]
 
     return check
+
+
+UNREADABLE = """([selector, least]) => {
+  const parts = (c) => (c.match(/[\\d.]+/g) ?? []).map(Number);
+  const over = (top, alpha, under) => under.map((u, i) => alpha * top[i] + (1 - alpha) * u);
+  const light = (c) => c.map((x) => x / 255).map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+  const out = [];
+  for (const word of document.querySelectorAll(`${selector} svg text`)) {
+    if (!word.checkVisibility() || !word.textContent.trim()) continue;
+    const near = () => word.getBoundingClientRect();
+    if (near().top < 120 || near().bottom > innerHeight - 60) word.scrollIntoView({ block: "center" });
+    const box = near(), x = box.x + box.width / 2, y = box.y + box.height / 2;
+    let ground = [255, 255, 255], isPicture = false;
+    const under = document.elementsFromPoint(x, y).filter((n) => n !== word && word.compareDocumentPosition(n) & (Node.DOCUMENT_POSITION_PRECEDING | Node.DOCUMENT_POSITION_CONTAINS));
+    if (!under.length) continue;
+    for (const n of under.reverse()) {
+      const style = getComputedStyle(n);
+      if (["image", "canvas", "IMG", "CANVAS"].includes(n.tagName)) isPicture = true;
+      const isShape = n instanceof SVGGeometryElement;
+      const fill = isShape ? style.fill : n instanceof SVGElement ? "none" : style.backgroundColor;
+      if (!fill.startsWith("rgb")) continue;
+      const [r, g, b, a = 1] = parts(fill);
+      ground = over([r, g, b], a * (isShape ? Number(style.opacity) * Number(style.fillOpacity) : 1), ground);
+    }
+    if (isPicture) continue;
+    const style = getComputedStyle(word), ink = over(parts(style.fill).slice(0, 3), Number(style.opacity), ground);
+    const [a, b] = [light(ink), light(ground)].sort((p, q) => q - p);
+    if ((a + 0.05) / (b + 0.05) < least) out.push(`${word.textContent}: ${((a + 0.05) / (b + 0.05)).toFixed(1)} (${ink} on ${ground.map(Math.round)})`);
+  }
+  return out;
+}"""
+
+
+@pytest.fixture(scope="session")
+def unreadable() -> Callable[[Any, str], list[str]]:
+    """Words in pictures that do not stand out from what is under them (a contrast of 4.5, WCAG 2.2 at AA), a line each. Axe looks at no picture."""
+    return lambda page, selector: list(page.evaluate(UNREADABLE, [selector, 4.5]))

@@ -9,7 +9,7 @@ SETUP = """\
 import numpy as np, tileworkbench, tileworkbench.language as T
 A, B = np.random.rand(256, 256).astype("f4"), np.random.rand(256, 256).astype("f4")
 """
-KERNEL = '''\
+KERNEL = """\
 @tileworkbench.jit
 def matmul(A, B, block_M=64, block_N=64):
     M, N, K = T.const("M, N, K")
@@ -29,7 +29,7 @@ def matmul(A, B, block_M=64, block_N=64):
         T.copy(acc, C[by * block_M, bx * block_N])
     return C
 C = matmul(A, B)
-'''
+"""
 TUNE = '%%tile --tune "block_M=32,48,64,128; block_N=32,64,128" --check "A @ B"\n'
 
 
@@ -44,16 +44,17 @@ def test_a_slider_moves_the_ghost_and_then_the_measured_marker(lab: Any, watched
     rows.focus()
     page.keyboard.press("End")
     assert rows.get_attribute("aria-valuetext") == "128"
-    bench.locator("svg [data-group=ghost]").first.wait_for()
+    bench.locator("svg [data-group=ghost]").first.wait_for(state="attached")
     bench.locator(".twb-status", has_text="run 2").wait_for(timeout=30_000)
-    bench.locator("svg [data-group=truth]").first.wait_for()
-    assert bench.get_by_role("button", name="go to run 2").count() == 1
+    bench.locator("svg [data-group=truth]").first.wait_for(state="attached")
+    assert bench.get_by_role("button", name="go to run 2", exact=True).count() == 1
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert rows.get_attribute("aria-valuetext") == "32"
     assert "48 rows do not divide" in bench.locator(".twb-why-not").first.inner_text()
     assert serious(page, ".twb") == []
-    bench.get_by_role("button", name="put this schedule into a new cell").click()
-    page.locator(".jp-Cell").nth(2).get_by_text("block_M=32").first.wait_for(timeout=10_000)
+    bench.get_by_role("button", name="put this schedule into the cell").click()
+    bench.get_by_text("run it again (undo works there)").wait_for(timeout=10_000)
+    assert "def matmul(A, B, block_M=32, block_N=64)" in page.locator(".jp-Cell").nth(1).locator(".cm-content").inner_text()
     assert watched.errors == []
     assert watched.asked == []

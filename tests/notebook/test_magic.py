@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from tileworkbench.base.errors import ArgumentError, ExpectationError, TileSyntaxError, TileValueError
+from tileworkbench.notebook.live import VIEW_MIME
 from tileworkbench.notebook.run import CellRun
 from tileworkbench.runtime.targets import get_target
 
@@ -25,6 +28,24 @@ def scale(A, factor: T.float32):
     with T.Kernel(T.ceildiv(N, 256), threads=128) as bx:
         for i in T.Parallel(256):
             B[bx * 256 + i] = A[bx * 256 + i] * factor
+    return B
+"""
+
+
+TILES = """\
+@tilelang.jit
+def twice(A, block=128):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+        tile = T.alloc_shared((block,), "float32")
+        mine = T.alloc_fragment((block,), "float32")
+        T.copy(A[bx * block], tile)
+        T.copy(tile, mine)
+        for i in T.Parallel(block):
+            mine[i] = 2 * mine[i]
+        T.copy(mine, B[bx * block])
     return B
 """
 
@@ -55,7 +76,7 @@ def test_nothing_is_shown_that_an_untrusted_viewer_would_drop(lesson):
         markup = bundle.get("text/html", "")
         for tag in ("<script", "<style", "<svg", "<iframe", "<link", "onclick", "class=", "http:", "https:"):
             assert tag not in markup
-        assert set(bundle) <= {"text/html", "text/plain", "image/png"}
+        assert set(bundle) <= {"text/html", "text/plain", "image/png", VIEW_MIME}  # the last is data for the exporter, which no viewer shows
         assert bundle["text/plain"].strip()
 
 
@@ -313,3 +334,16 @@ def test_a_report_on_a_machine_that_is_not_here(lesson):
     wrong = lesson.run("%%tile --machine toaster\nB = scale(A, 2.0)")
     assert isinstance(wrong.error, TileValueError)
     assert "toaster" in str(wrong.error) and "laptop" in str(wrong.error)
+
+
+def test_views_beside_the_panel_are_outputs_of_their_own(lesson):
+    """Layouts, the pipeline and the passes each come as one output that an exporter can draw, of the cell's own kernel, and small enough."""
+    ran = lesson.run(f"%%tile --show layout,pipeline,passes --machine h200\n{TILES}B = twice(A)\n")
+    assert ran.success, ran.text
+    titles = [bundle[VIEW_MIME]["title"] for bundle in ran.displays]
+    assert len(titles) == 4  # the panel's head, then one for each
+    assert "where its tiles lie" in titles[1]
+    layouts = ran.displays[1][VIEW_MIME]
+    assert {view["tab"].partition(" ")[0] for view in layouts["views"]} == {"tile", "mine"}
+    for bundle in ran.displays:
+        assert len(json.dumps({k: v if isinstance(v, str | dict) else len(v) for k, v in bundle.items()})) < 200 * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,15 +31,25 @@ def judge(launch: Judged, text: str, space: dict[str, Any], tolerance: float | N
     The value is an array, a tuple of arrays, or a function of the tensors that the kernel only reads and its scalars, in call order.
     Raises: TileTypeError or TileValueError if it cannot be evaluated or does not fit.
     """
-    call, kernel = launch.call, launch.kernel.ir
-    outputs = [t for t in call.tensors if t.spec.is_written]
     try:
         wanted = eval(compile(text, "<check>", "eval"), space)
-        if callable(wanted):
-            wanted = wanted(*(_host(t) for t in call.tensors if not t.spec.is_written), *call.scalars.values())
+        references = references_of(wanted, launch.call)
     except Exception as error:
         raise TileTypeError(f"the reference {text!r} raised {type(error).__name__}: {error}") from None
-    references = list(wanted) if isinstance(wanted, tuple | list) else [wanted]
+    return judge_outputs(launch, references, tolerance)
+
+
+def references_of(wanted: Any, call: BoundCall) -> list[Any]:
+    """An array for each output: `wanted` itself, or what it gives for the call's inputs. Raises what `wanted` raises."""
+    if callable(wanted):
+        wanted = wanted(*(_host(t) for t in call.tensors if not t.spec.is_written), *call.scalars.values())
+    return list(wanted) if isinstance(wanted, tuple | list) else [wanted]
+
+
+def judge_outputs(launch: Judged, references: Sequence[Any], tolerance: float | None) -> tuple[Comparison, ...]:
+    """Compare each tensor that the kernel wrote with its reference. Raises TileTypeError or TileValueError if they do not fit."""
+    call, kernel = launch.call, launch.kernel.ir
+    outputs = [t for t in call.tensors if t.spec.is_written]
     if len(references) != len(outputs):
         names = ", ".join(t.spec.name for t in outputs) or "none"
         raise TileValueError(f"the reference has {_count(len(references))}, but {kernel.name} writes {len(outputs)} ({names})")

@@ -5,23 +5,23 @@ The magic is arguments in, one call, one display; what it shows is a `CellRun`, 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Float, Instance, Integer, Unicode
 
-from ..model.report import Report
 from ..runtime.targets import target_names
-from . import completer
+from ..views.crumbs import Crumb, Trail
+from . import completer, live
 from .panel import PARTS, chosen, show
 from .run import CellRun, Options, run_cell
+from .workbench import Workbench, show_bench
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-CRUMBS = 3  # earlier runs of a kernel that its roofline shows
+CRUMBS = 8  # earlier runs of a kernel that its roofline shows
 
 
 def unquoted(text: str) -> str:
@@ -61,6 +61,14 @@ class TileMagics(Magics):
     @argument("-m", "--machine", type=unquoted, metavar="NAME", help="report on this machine instead, by the model: see tileworkbench.machines()")
     @argument("--compile-only", action="store_true", help="compile, check arguments and predict, but launch nothing")
     @argument("-r", "--repeat", type=int, metavar="N", help="launches to time, where running again changes no result")
+    @argument(
+        "--tune",
+        nargs="?",
+        const="",
+        type=unquoted,
+        metavar="TUNABLES",
+        help="show the workbench of the last kernel, e.g. 'block_M=32,64,128; block_N=32..256'; alone: what its defaults show",
+    )
     @argument("-o", "--output", action="store_true", help="return the CellRun: its launches, report and checks as values")
     def tile(self, line: str, cell: str) -> CellRun | None:
         """Compile the kernels that this cell defines, run what it calls, and show one panel.
@@ -88,6 +96,8 @@ class TileMagics(Magics):
             %%tile --expect "dram.bytes <= 1.05*compulsory; time < 2 ms"
             %%tile --target interpret --show source     run on NumPy, show the emitted source
             %%tile --machine reference                  what the model says of another machine
+            %%tile --tune "BM=32,64,128; BN=32..256"    sliders for block sizes, prediction and measurement side by side
+            %%tile --tune                               the same, for what the function's defaults show
             %%tile --compile-only                       look at the prediction without a run
 
         Names in --expect: time, rate, flops, roof, compulsory (bytes needed once), global.bytes (asked of the arguments), asked.bytes (asked
@@ -106,27 +116,31 @@ class TileMagics(Magics):
             compile_only=args.compile_only,
             repeat=args.repeat or self.repeat,
             machine=args.machine or self.machine,
+            tune=args.tune,
         )
-        parts = chosen(args.show or self.show)
+        parts = chosen(args.show or ("summary" if args.tune is not None else self.show))
         assert self.shell is not None
         run = run_cell(self.shell, line, cell, options)
-        show(run, parts, self._earlier(run))
+        show(run, parts, self._earlier(run, cell), cell)
+        if run.bench is not None:
+            show_bench(run.bench)
         run.raise_failures()
         return run if args.output else None
 
-    def _earlier(self, run: CellRun) -> tuple[Report, ...]:
-        """Reports of the same kernel from earlier cells, the newest last; this one is remembered for the next."""
+    def _earlier(self, run: CellRun, cell: str) -> tuple[Crumb, ...]:
+        """Runs of the same kernel from earlier cells, the newest last; this one is remembered for the next, with its source."""
         if run.report is None:
             return ()
-        crumbs = self._crumbs.setdefault(run.report.kernel, deque(maxlen=CRUMBS))
-        earlier = tuple(r for r in crumbs if r.machine == run.report.machine)
-        crumbs.append(run.report)
-        return earlier
+        trail: Trail = self._crumbs.setdefault(run.report.kernel, Trail(CRUMBS))
+        return trail.add(run.report, cell)
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register `%%tile` and its completion; loading twice is loading once."""
+    """Register `%%tile`, its completion, and live views as the last value of a cell; loading twice is loading once."""
     unload(shell)
+    live.answer(shell)
+    if shell.display_formatter is not None:
+        shell.display_formatter.ipython_display_formatter.for_type(Workbench, show_bench)
     magics = TileMagics(shell=shell)
     shell.register_magics(magics)
     parts = [*PARTS, "all", "none"]
@@ -137,6 +151,9 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take `%%tile` away again."""
+    live.be_still(shell)
+    if shell.display_formatter is not None:
+        shell.display_formatter.ipython_display_formatter.pop(Workbench, None)
     shell.configurables[:] = [c for c in shell.configurables if not isinstance(c, TileMagics)]
     shell.magics_manager.magics["cell"].pop("tile", None)
     completer.remove(shell)

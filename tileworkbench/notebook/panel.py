@@ -1,22 +1,31 @@
-"""Show a `CellRun` under its cell: one output that holds the panel as HTML, its picture as PNG, and the same in text.
+"""Show a `CellRun` under its cell: the panel, live where a browser can answer, and in forms that need no kernel.
 
-A viewer takes the richest form that it trusts: JupyterLab and GitHub the HTML (inline styles, no script), a viewer that drops HTML the picture, a
-terminal the text.
+A viewer takes the richest form that it trusts: JupyterLab the widget or the HTML (inline styles, no script), GitHub the HTML, a viewer that drops it
+the picture, a terminal the text.
 """
 
 from __future__ import annotations
 
 import html
+import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..base.errors import TileValueError
+from ..model.placement import layouts_of
 from ..model.report import Report
+from ..views.crumbs import Crumb
+from ..views.gallery import Gallery
+from ..views.layout import layout_view
 from ..views.panel import SECTIONS, Panel
-from ..views.view import View, image
+from ..views.passes import pass_diff
+from ..views.pipeline import pipeline
+from ..views.view import View
+from . import live
 from .run import CellRun
 
-PARTS = ("summary", *SECTIONS)
+BESIDE = ("layout", "pipeline", "passes")  # views of their own, shown under the panel
+PARTS = ("summary", *SECTIONS, *BESIDE)
+TILES = 6  # on-chip buffers whose layouts are shown
 
 
 def chosen(parts: str) -> tuple[str, ...]:
@@ -31,27 +40,47 @@ def chosen(parts: str) -> tuple[str, ...]:
     return tuple(p for p in PARTS if p in names)
 
 
-def show(run: CellRun, parts: tuple[str, ...], earlier: Sequence[Report] = ()) -> None:
-    """Display the panel of `run` with these parts, nothing where there are none. `earlier` reports are drawn faintly in the roofline."""
+def show(run: CellRun, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> None:
+    """Display the panel of `run` with these parts, nothing where there are none. `earlier` runs are crumbs in the roofline,
+    told apart from this one by their schedules and by `cell`, the text that ran.
+    """
     if not parts:
         return
     if run.report is None:
         text = nothing_ran(run)
         publish({"text/plain": text, "text/html": f"<div>{html.escape(text)}</div>"})
     else:
-        panel = panel_of(run, run.report, parts, earlier)
-        picture = replace(panel.roofline, has_heading=False).png()  # drawn once: it is most of the time that a panel takes
-        markup = panel.with_picture(image(picture, alt=str(panel.roofline)))
-        publish({"text/plain": str(panel), "text/html": markup, "image/png": picture})
+        group = f"cell-{uuid.uuid4().hex[:8]}"  # the views of one cell light each other
+        live.show(panel_of(run, run.report, parts, earlier, cell), group=group)
+        for view in views_beside(run, run.report, parts):
+            live.show(view, group=group)
 
 
-def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report] = ()) -> Panel:
+def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[View]:
+    """The views that are asked for beside the panel: where the tiles lie, who copies and computes when, what each pass changed."""
+    kernel = run.last.kernel if run.last else run.kernels[-1]
+    dims = run.last.call.dims if run.last else {}
+    made: list[View] = []
+    if "layout" in parts:
+        tiles = [found for found in layouts_of(kernel, report.machine, dims=dims) if found.role != "argument"][:TILES]
+        views = [layout_view(found, machine=report.machine) for found in tiles]
+        if views:
+            names = [f"{found.buffer} ({found.role})" for found in tiles]
+            made.append(Gallery(views, names, f"{kernel.name}: where its tiles lie"))
+    if "pipeline" in parts:
+        made.append(pipeline(report))
+    if "passes" in parts:
+        made.append(pass_diff(kernel))
+    return made
+
+
+def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> Panel:
     """The panel as a value."""
     kernel = run.last.kernel if run.last else run.kernels[-1]
     checks = [*((str(c), c.holds) for c in run.comparisons), *((str(o), o.holds) for o in run.outcomes)]
     source = kernel.source if "source" in parts else ""
     language = "c" if kernel.executable.source else "python"
-    return Panel(report, source, kernel.lines, language, tuple(checks), parts, tuple(earlier), tuple(notes_of(run)))
+    return Panel(report, source, kernel.lines, language, tuple(checks), parts, tuple(earlier), tuple(notes_of(run)), cell=cell)
 
 
 def notes_of(run: CellRun) -> list[str]:
@@ -79,11 +108,6 @@ def nothing_ran(run: CellRun) -> str:
     if run.defined:
         return f"defined {', '.join(run.defined)}; call it in this cell to compile and run it"
     return "the cell ran no kernel"
-
-
-def show_view(view: View) -> None:
-    """Display one view: HTML, picture and text."""
-    publish({"text/plain": str(view), "text/html": view.html(), "image/png": view.png()})
 
 
 def publish(bundle: dict[str, str | bytes]) -> None:

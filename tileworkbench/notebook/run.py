@@ -20,6 +20,7 @@ from ..runtime.kernel import JITKernel
 from ..runtime.measure import measure
 from ..runtime.observing import observe
 from ..runtime.options import make_options
+from ..runtime.scorecard import record
 from ..runtime.targets import get_target
 from . import expect
 from .cell import Cell, bound_names, execute, prepare
@@ -27,6 +28,8 @@ from .facts import facts_of
 from .judge import judge
 from .reference import Comparison
 from .repeat import is_repeatable, times_of
+from .tuning import TuneSyntaxError, bench_of, parse
+from .workbench import Workbench
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -44,6 +47,7 @@ class Options:
     compile_only: bool = False
     repeat: int = 5
     machine: str = ""
+    tune: str | None = None  # tunables of the workbench; "" guesses them, None shows none
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class CellRun:
     outcomes: tuple[expect.Outcome, ...] = ()
     value: object = None
     failures: list[TileError] = field(default_factory=list)
+    bench: Workbench | None = None
 
     @property
     def last(self) -> Launch | None:
@@ -95,6 +100,7 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
     """Run the cell; raises what its body raises. Failures of --check and --expect are kept in the value, to be raised after it is shown."""
     cell, tree = prepare(shell, line, body)
     run = CellRun(cell, options)
+    asked = _tunables(run)
     seen: list[Launch] = []
 
     def saw(kernel: JITKernel, call: BoundCall, seconds: float) -> None:
@@ -119,7 +125,32 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
         run.report = known[-1].report(_machine(options))
     _check(shell, run)
     _expect(run)
+    if options.tune is not None and run.last is not None:
+        try:
+            run.bench = _bench(shell, run, asked, f"%%tile {line}\n{body}")
+        except TileError as error:
+            run.failures.append(error.at(run.cell.span_of_option(options.tune or "--tune")))
     return run
+
+
+def _tunables(run: CellRun) -> dict[str, tuple[Any, ...]]:
+    """What --tune names. Raises TileValueError at its place in the line."""
+    try:
+        return parse(run.options.tune or "")
+    except TuneSyntaxError as error:
+        whole = run.cell.span_of_option(run.options.tune or "")
+        raise error.at(run.cell.span(whole.col + error.start, whole.col + error.stop)) from None
+
+
+def _bench(shell: InteractiveShell, run: CellRun, asked: dict[str, tuple[Any, ...]], text: str) -> Workbench:
+    """The workbench of the last launch, with the cell's own run as its first."""
+    last, options = run.launches[-1], run.options
+    check = eval(options.check, shell.user_ns) if options.check else None  # it was evaluated before, by --check itself
+    chosen = {"machine": options.machine or None, "check": check, "tolerance": options.tolerance}
+    made = replace(bench_of(last.kernel, last.call, asked, shell.user_ns, **chosen), cell=text)
+    if run.report is not None and run.report.measured is not None:
+        made.note(run.report, run.comparisons, last.kernel)
+    return made
 
 
 @contextmanager
@@ -165,9 +196,11 @@ def _report(launch: Launch, options: Options) -> Report:
     arrays = {bound.spec.name: bound.array for bound in call.tensors}
     is_measured = not options.compile_only and not options.machine and kernel.executable.source
     seconds = launch.seconds if is_measured else ()
-    return report(
+    made = report(
         kernel.ir, _machine(options), call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=arrays, schedule=kernel.schedule
     )
+    record(made)
+    return made
 
 
 def _check(shell: InteractiveShell, run: CellRun) -> None:

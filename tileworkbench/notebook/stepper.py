@@ -9,7 +9,7 @@ from ..interpret import TraceOptions
 from ..interpret import run as interpret
 from ..runtime.kernel import JITKernel
 from ..views.steps import Stepping, stepping
-from .panel import show_view
+from . import live
 
 
 def step_through(
@@ -26,7 +26,7 @@ def step_through(
         limit: show at most this many steps.
     Raises: ArgumentError for arguments that do not fit; TileValueError if no step writes a watched tile.
     """
-    show_view(steps_of(kernel, *arguments, watch=watch, at=at, block=block).first(limit))
+    live.show(steps_of(kernel, *arguments, watch=watch, at=at, block=block).first(limit))
 
 
 def steps_of(kernel: JITKernel, *arguments: Any, watch: tuple[str, ...], at: tuple[int, ...] = (0,), block: tuple[int, ...] = (0,)) -> Stepping:

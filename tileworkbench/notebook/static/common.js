@@ -55,14 +55,25 @@ const twb = (() => {
     return () => (seen.disconnect(), system.removeEventListener("change", apply));
   }
 
-  /** The colour called `name` as a CSS value; "#rrggbb" stands for itself. */
+  /** The colour called `name` as a CSS value; "on:L2" is the ink for words on L2, "#rrggbb" stands for itself. */
   function colour(name) {
+    if (name?.startsWith("on:")) return colour(inkOn(name.slice(3)));
     return !name || name === "none" ? "none" : name.startsWith("#") ? name : `var(--twb-${name})`;
   }
 
   /** The colour called `name` as "#rrggbb" in the page's theme, for a canvas. */
   function rgb(name) {
     return name.startsWith("#") ? name : (THEMES[isDark() ? "dark" : "light"] ?? {})[name] ?? "#888888";
+  }
+
+  /** The ink for words on a ground of colour `name`: the page's text or background where one can be read there, else black or white (WCAG 2.2). */
+  function inkOn(name) {
+    const light = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255)
+      .map((p) => (p <= 0.04045 ? p / 12.92 : ((p + 0.055) / 1.055) ** 2.4)).reduce((sum, p, i) => sum + p * [0.2126, 0.7152, 0.0722][i], 0);
+    const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const ground = light(rgb(name));
+    const [best] = ["text", "background"].map((ink) => [contrast(light(rgb(ink)), ground), ink]).sort((a, b) => b[0] - a[0]);
+    return best[0] >= 4.5 ? best[1] : ground > 0.18 ? "#000000" : "#ffffff";
   }
 
   /** A selection that several views share: those of one group on the page hear each other. */
@@ -114,7 +125,7 @@ const twb = (() => {
   /** A named slider over `labels`: a native range with its value in words. `moved(index)` hears every step. */
   function slider({ name, labels, index = 0, moved }) {
     const id = `twb-${Math.random().toString(36).slice(2)}`;
-    const value = h("output", { for: id, class: "twb-value" }, labels[index] ?? "");
+    const value = h("output", { for: id, class: "twb-value", "aria-hidden": "true" }, labels[index] ?? "");  // the slider says its value itself
     const input = h("input", {
       type: "range", id, min: 0, max: Math.max(0, labels.length - 1), step: 1, value: index, "aria-valuetext": labels[index] ?? "",
       input: () => (show(Number(input.value)), moved(Number(input.value))),
@@ -198,5 +209,5 @@ const twb = (() => {
 @media (prefers-reduced-motion: no-preference) { .twb [data-group=ghost] { transition: transform 80ms linear; } }
 `;
 
-  return { THEMES, CSS, views, h, s, isDark, themed, colour, rgb, selection, tooltip, table, slider, tabs, unpack };
+  return { THEMES, CSS, views, h, s, isDark, themed, colour, rgb, inkOn, selection, tooltip, table, slider, tabs, unpack };
 })();

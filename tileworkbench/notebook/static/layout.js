@@ -204,7 +204,7 @@
       rows.sort((a, b) => (a[0] === b[0] && extras.length ? a[2] - b[2] : 0));
       const close = h("button", { type: "button", click: () => (details.replaceChildren(), at?.panel.canvas.focus()) }, "close");
       const caption = `${at.same.name} ${nothing(at.same.number)}: ${rows.length}${rows.length === 128 ? " or more" : ""} cells`;
-      details.replaceChildren(h("div", { class: "twb-details", style: "max-height: 240px; overflow-y: auto", keydown: (e) => e.key === "Escape" && close.click() },
+      details.replaceChildren(h("div", { class: "twb-details", style: "max-height: 240px; overflow-y: auto", keydown: (e) => e.key === "Escape" && (e.stopPropagation(), close.click()) },
         twb.table({ caption, head: ["tile", "(row, column)", ...names], rows, left: 2 }), close));
     }
 

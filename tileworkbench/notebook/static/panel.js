@@ -20,6 +20,7 @@
     }
 
     function build() {
+      if (!now.views.length) return body.replaceChildren(); // --show summary
       const list = twb.tabs({
         names: now.views.map((v) => v.tab ?? v.title), index: Math.min(open, now.views.length - 1), label: `views of ${now.title}`,
         chosen(i, panel) {

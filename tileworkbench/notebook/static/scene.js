@@ -2,6 +2,7 @@
 
 (() => {
   const { h, s, colour, rgb, views } = twb;
+  const TALL = 1000;
 
   function corners({ x, y, radius: r = 4, shape }) {
     if (shape === "square") { const a = 0.89 * r; return [[x - a, y - a], [x + a, y - a], [x + a, y + a], [x - a, y + a]]; }
@@ -34,10 +35,10 @@
         return [s("polygon", { points: places(corners(m)), ...style, ...about })];
       }
       case "text": {
-        const font = { "font-size": m.size ?? 11, "font-weight": m.is_bold ? 600 : undefined, "text-anchor": m.anchor ?? "start", "xml:space": "preserve" };
+        const font = { "font-size": m.size ?? 11, "font-weight": m.is_bold ? 600 : undefined, "text-anchor": m.anchor ?? "start" };
         const turn = m.angle ? { transform: `rotate(${m.angle} ${m.x} ${m.y})` } : {};
         const family = m.is_mono ? "var(--jp-code-font-family, ui-monospace, Menlo, monospace)" : "var(--jp-ui-font-family, system-ui, sans-serif)";
-        return [s("text", { x: m.x, y: m.y, ...font, ...turn, ...about, fill: colour(m.colour ?? "text"), style: `font-family: ${family}` }, m.text)];
+        return [s("text", { x: m.x, y: m.y, ...font, ...turn, ...about, fill: colour(m.colour ?? "text"), style: `font-family: ${family}; white-space: pre` }, m.text)];
       }
       case "cells":
         return [cells(m, about)];
@@ -59,10 +60,11 @@
       group.prepend(s("image", { ...box, href: canvas.toDataURL() }));
     });
     const high = m.height / m.rows, wide = m.width / m.columns, size = Math.min(high * 0.6, 11);
-    if (high >= 12) (m.words ?? []).forEach((word, i) => group.append(s("text", {
+    if (high < 12 || !m.words?.length) return group;
+    twb.unpack(m.index).then((index) => m.words.forEach((word, i) => word && group.append(s("text", {
       x: m.x + ((i % m.columns) + 0.5) * wide, y: m.y + (Math.floor(i / m.columns) + 0.5) * high + size * 0.35, "font-size": size, "text-anchor": "middle",
-      fill: "var(--twb-text)", style: "font-family: var(--jp-code-font-family, ui-monospace, monospace)", "pointer-events": "none",
-    }, word)));
+      fill: colour(twb.inkOn(m.palette[index[i]])), style: "font-family: var(--jp-code-font-family, ui-monospace, monospace)", "pointer-events": "none",
+    }, word))));
     return group;
   }
 
@@ -82,7 +84,8 @@
         const at = (event) => {
           const box = root.parentElement.getBoundingClientRect();
           const spot = event.type === "focus" ? node.getBoundingClientRect() : null;
-          return spot ? [spot.x + spot.width / 2 - box.x, spot.y - box.y] : [event.clientX - box.x, event.clientY - box.y];
+          const down = root.parentElement.scrollTop;
+          return spot ? [spot.x + spot.width / 2 - box.x, spot.y - box.y + down] : [event.clientX - box.x, event.clientY - box.y + down];
         };
         if (mark.tip) {
           node.addEventListener("pointerenter", (e) => hover(mark, ...at(e)));
@@ -122,6 +125,12 @@
     });
   }
 
+  /** What is higher than a page, such as a listing, scrolls in a place of its own. */
+  function scrollsIn(box, isTall) {
+    box.style.cssText = `position: relative; ${isTall ? "max-height: 620px; overflow-y: auto" : ""}`;
+    for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", "picture that scrolls"]]) isTall ? box.setAttribute(name, value) : box.removeAttribute(name);
+  }
+
   views.scene = (host, live, ctx) => {
     const picture = h("div", { style: "position: relative" });
     const details = h("div", { "aria-live": "polite" });
@@ -133,14 +142,15 @@
     host.append(bar, picture, details, words);
 
     function choose(key, from) {
-      ctx.select(key ? { key } : {});
+      const { key: _, ...rest } = ctx.selection();
+      ctx.select(key ? { ...rest, key } : rest);
       const found = key && now.details?.[key];
       details.replaceChildren();
       if (!found) { if (!key && back) back = null; return; }
       back = from;
       const tables = Array.isArray(found) ? found : [found];
-      const close = h("button", { type: "button", click: () => (details.replaceChildren(), ctx.select({}), back?.focus()) }, "close");
-      details.append(h("div", { class: "twb-details", keydown: (e) => e.key === "Escape" && close.click() }, tables.map(twb.table), close));
+      const close = h("button", { type: "button", click: () => { const to = back; choose(""); to?.focus(); } }, "close");
+      details.append(h("div", { class: "twb-details", keydown: (e) => e.key === "Escape" && (e.stopPropagation(), close.click()) }, tables.map(twb.table), close));
     }
 
     function light(sel) {
@@ -157,6 +167,7 @@
       });
       picture.querySelector("svg")?.remove();
       picture.prepend(svg);
+      scrollsIn(picture, shown.scene.height > TALL);
       twin.textContent = shown.text ?? now.text ?? "";
       twin.setAttribute("aria-label", `${now.title}, as text`);
       light(ctx.selection());
@@ -167,7 +178,7 @@
       bar.replaceChildren();
       scrubber = null;
       if (!(now.frames?.length > 1)) return;
-      const go = (i) => { frame = Math.max(0, Math.min(i, now.frames.length - 1)); scrubber.show(frame); paint(); ctx.announce(now.frames[frame].label); ctx.select({ step: frame }); };
+      const go = (i) => { frame = Math.max(0, Math.min(i, now.frames.length - 1)); scrubber.show(frame); paint(); ctx.announce(now.frames[frame].label); ctx.select({ ...ctx.selection(), step: frame }); };
       scrubber = twb.slider({ name: now.frames_name ?? "step", labels: now.frames.map((f) => f.label), index: frame, moved: go });
       scrubber.node.append(
         h("button", { type: "button", "aria-label": "previous", click: () => go(frame - 1) }, "‹"),

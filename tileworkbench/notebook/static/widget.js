@@ -40,9 +40,11 @@ function twbHideStatic(id, el) {
 function render({ model, el }) {
   const listeners = new Set();
   const heard = (message) => listeners.forEach((listener) => listener(message));
+  // a kernel that was restarted has no end of the line; the view goes on with what it has
+  const tell = (say) => { try { say(); } catch (error) { console.info("the notebook's kernel is gone:", error.message); } };
   const group = model.get("group") || `twb-${Math.random().toString(36).slice(2)}`;
   const { ctx, place, stop } = twbContext(el, group, {
-    send: (message) => model.send(message),
+    send: (message) => tell(() => model.send(message)),
     onMessage: (listener) => (listeners.add(listener), () => listeners.delete(listener)),
   });
   let view = null, module = null;
@@ -54,7 +56,7 @@ function render({ model, el }) {
     view = (twb.views[module] ?? twb.views.scene)(place, live, ctx);
   };
   const fromPython = () => ctx.select(model.get("selection") ?? {});
-  const toPython = ctx.onSelect((sel) => { model.set("selection", sel); model.save_changes(); });
+  const toPython = ctx.onSelect((sel) => { model.set("selection", sel); tell(() => model.save_changes()); });
   model.on("change:live", draw);
   model.on("change:selection", fromPython);
   model.on("msg:custom", heard);

@@ -1,0 +1,222 @@
+"""Every lesson in a real JupyterLab with the network off: run all, then turn what it shows by pointer and by keyboard. One opened page for each lesson."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LESSONS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+SLOW_MS = 60_000
+FAILED = "[data-mime-type='application/vnd.jupyter.stderr']"
+UNRUN = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].filter(n => !/\\d/.test(n.textContent)).length"
+Open = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def lesson(browser: Any, lab: Any, watch: Any) -> Iterator[Open]:
+    """`lesson("04")`: that lesson, opened and run once; the page stays for the tests that follow, until another lesson is asked for."""
+    opened: dict[str, Any] = {}
+
+    def close() -> None:
+        for seen in opened.values():
+            seen.page.context.close()
+        opened.clear()
+        lab.stop_kernels()
+
+    def show(number: str) -> Any:
+        if number not in LESSONS:
+            pytest.skip(f"there is no lesson {number}")
+        if number not in opened:
+            close()
+            seen = watch(browser.new_page(viewport={"width": 1280, "height": 900}))
+            opened[number] = seen
+            lab.open(seen.page, LESSONS[number])
+            lab.run_all(seen.page, timeout_s=240)
+        return opened[number]
+
+    yield show
+    close()
+
+
+def cell_with(page: Any, code: str) -> Any:
+    """The code cell that holds this text."""
+    cell = page.locator(".jp-CodeCell").filter(has=page.locator(".cm-content", has_text=code)).first
+    cell.scroll_into_view_if_needed()
+    return cell
+
+
+def view_of(page: Any, code: str) -> Any:
+    """The live view under that cell."""
+    view = cell_with(page, code).locator(".twb").first
+    view.wait_for(timeout=SLOW_MS)
+    view.scroll_into_view_if_needed()
+    return view
+
+
+def walk(page: Any, view: Any, to: str) -> None:
+    """Move by arrow keys along the marks of a picture until the key of the focused one begins with `to`."""
+    view.locator("svg [tabindex='0']").first.focus()
+    for _ in range(view.locator("svg [role=button]").count()):
+        if str(page.evaluate("document.activeElement.dataset.key ?? ''")).startswith(to):
+            return
+        page.keyboard.press("ArrowRight")
+    raise AssertionError(f"the arrow keys reach no {to}")
+
+
+@pytest.mark.parametrize("number", sorted(LESSONS))
+def test_a_lesson_runs_and_is_live(lesson: Open, serious: Any, number: str) -> None:
+    """No cell fails, no script of ours fails, nothing is asked of a network, and what is shown is live and can be read."""
+    seen = lesson(number)
+    page = seen.page
+    assert page.locator(FAILED).all_inner_texts() == []
+    assert page.evaluate(UNRUN) == 0
+    page.locator(".jp-OutputArea-output .twb").first.wait_for(state="attached", timeout=SLOW_MS)
+    assert serious(page, ".twb") == []
+    assert (seen.errors, seen.asked) == ([], [])
+
+
+# ---------------------------------------------------------------------------------------------- 4. layouts
+def test_a_layout_cell_lights_its_thread(lesson: Open) -> None:
+    """Pointing at a cell of an instruction's map names its thread and registers, and lights them in all three tiles."""
+    seen = lesson("04")
+    view = view_of(seen.page, "layout_view(mma)")
+    tile = view.get_by_role("application").nth(2)
+    tile.hover(position={"x": 34 + 12, "y": 20 + 7})
+    status = view.locator(".twb-value", has_text="Lit:")
+    status.wait_for()
+    assert re.search(r"row 0, column 0, .*thread 0", status.inner_text())
+    assert "cells of thread 0" in status.inner_text()
+    tile.focus()
+    seen.page.keyboard.press("ArrowDown")
+    seen.page.keyboard.press("ArrowRight")
+    assert re.search(r"row 1, column 1, .*thread 4", status.inner_text())
+    seen.page.keyboard.press("Enter")
+    view.get_by_role("region", name="thread 4", exact=False).wait_for()
+    seen.page.keyboard.press("Escape")
+    assert seen.errors == []
+
+
+def test_the_wavefronts_scrub(lesson: Open) -> None:
+    """Each wavefront of the worst read serves one lane; the arrow keys go from one to the next, and it is said."""
+    seen = lesson("04")
+    view = view_of(seen.page, "worst_request(read, tile.plain)")
+    slider = view.get_by_role("slider", name="wavefront")
+    assert slider.get_attribute("max") == "32", "all of them, then one by one"
+    slider.focus()
+    before = view.locator("svg").first.inner_html()
+    seen.page.keyboard.press("ArrowRight")
+    assert view.locator("svg").first.inner_html() != before
+    assert slider.get_attribute("aria-valuetext") in view.get_by_role("status").inner_text()
+    assert seen.errors == []
+
+
+# ---------------------------------------------------------------------------------------------- 5. roofline
+def test_crumbs_of_a_roofline_by_keyboard(lesson: Open) -> None:
+    """Earlier runs are reached by arrow keys; each says what it reached, Enter shows how its schedule differs, Escape closes and comes back."""
+    seen = lesson("05")
+    page, view = seen.page, view_of(seen.page, "Roofline.of(*reports)")
+    walk(page, view, "crumb:1")
+    tip = view.get_by_role("tooltip")
+    assert tip.inner_text().startswith("Run 1:")
+    assert "BM was 16" in tip.inner_text()
+    walk(page, view, "crumb:2")
+    assert tip.inner_text().startswith("Run 2:")
+    page.keyboard.press("Enter")
+    details = view.locator(".twb-details")
+    details.wait_for()
+    assert "BM" in details.inner_text()
+    assert view.locator("svg .twb-lit").count() > 0
+    details.get_by_role("button", name="close").press("Escape")
+    assert view.locator(".twb-details").count() == 0
+    assert page.evaluate("document.activeElement.dataset.key") == "crumb:2"
+    assert seen.errors == []
+
+
+# ---------------------------------------------------------------------------------------------- 6. attention
+def test_the_flight_recorder_scrubs_on_both_axes(lesson: Open) -> None:
+    """Query block and key block by arrow keys: tiles change, and so do the bytes so far."""
+    seen = lesson("06")
+    page, view = seen.page, view_of(seen.page, "flight = fly(")
+    queries, keys = (view.get_by_role("slider", name=name) for name in ("query block", "key block"))
+    queries.wait_for(timeout=SLOW_MS)
+
+    def shown() -> tuple[list[str], list[str]]:
+        """(what the tiles hold, bytes so far by level)."""
+        words = view.locator("svg text").all_inner_texts()
+        return [w for w in words if "mean" in w], [w for w in words if re.fullmatch(r"~?[\d.]+ [kMG]?B", w)]
+
+    queries.focus()
+    page.keyboard.press("Home")
+    first = shown()
+    page.keyboard.press("ArrowRight")
+    second = shown()
+    assert second[0] != first[0] and second[1] != first[1]
+    keys.focus()
+    page.keyboard.press("Home")
+    early = shown()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    late = shown()
+    assert late[0] != early[0] and late[1] != early[1]
+    assert keys.get_attribute("aria-valuetext") in view.get_by_role("status").inner_text()
+    assert len(late[1]) >= 3, "registers or shared memory, caches, DRAM"
+    assert seen.errors == []
+
+
+def test_a_fault_shows_by_tile(lesson: Open) -> None:
+    """The error map of a kernel that does not rescale has wrong tiles where the right one has none."""
+    view = view_of(lesson("06").page, "broken = error_map(")
+    switch = view.get_by_role("slider", name="show")
+    switch.focus()
+    lesson("06").page.keyboard.press("Home")
+    assert switch.get_attribute("aria-valuetext") == "as written"
+    lesson("06").page.keyboard.press("ArrowRight")
+    assert switch.get_attribute("aria-valuetext") == "no rescale"
+
+
+# ---------------------------------------------------------------------------------------------- 7. tuning
+GHOST = "n => [...n.querySelectorAll('svg [data-group=ghost]')].map(m => m.outerHTML).join('')"
+TRUTH = "n => [...n.querySelectorAll('svg [data-group=truth]')].map(m => m.outerHTML).join('')"
+
+
+def test_a_slider_of_the_workbench(lesson: Open) -> None:
+    """A drag moves the ghost before any answer; where the kernel runs, the solid marker follows and the log has a new run."""
+    seen = lesson("07")
+    page, view = seen.page, view_of(seen.page, "bench = workbench(")
+    rows = view.get_by_role("slider").first
+    rows.wait_for(timeout=SLOW_MS)
+    rows.focus()
+    page.keyboard.press("Home")
+    ghost = view.evaluate(GHOST)
+    page.keyboard.press("End")
+    page.wait_for_function("([n, before]) => (" + GHOST + ")(n) !== before", arg=[view.element_handle(), ghost])
+    assert view.evaluate(GHOST) != ""
+    assert seen.errors == []
+
+
+# ---------------------------------------------------------------------------------------------- export
+def test_a_run_lesson_exports(lesson: Open, lab: Any, watched: Any, serious: Any) -> None:
+    """What was run in the notebook and saved becomes an offline page whose views answer to hover, without running anything again."""
+    seen = lesson("04")
+    seen.page.locator(".jp-MarkdownCell").first.click()
+    seen.page.keyboard.press("Control+s")
+    seen.page.wait_for_function("!document.querySelector('.jp-mod-dirty')", timeout=SLOW_MS)
+    command = [sys.executable, "-m", "nbconvert", "--to", "tile_html", "--output=exported.html", LESSONS["04"]]
+    done = subprocess.run(command, cwd=lab.folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    page = watched.page
+    page.goto((lab.folder / "exported.html").as_uri())
+    view = page.locator(".twb").filter(has=page.get_by_role("application")).first
+    view.wait_for(timeout=SLOW_MS)
+    view.get_by_role("application").first.hover(position={"x": 34 + 12, "y": 20 + 7})
+    view.locator(".twb-value", has_text="row 0, column 0").wait_for()
+    assert serious(page, ".twb") == []
+    assert (watched.errors, watched.asked) == ([], [])
