@@ -1,15 +1,33 @@
-"""`python -m tileworkbench.bench latency [--json FILE]`: run one benchmark, print its table, and keep its numbers."""
+"""`python -m tileworkbench.bench NAME [--json FILE]`: run one benchmark, print its table, and keep its numbers."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
-from . import latency
+from . import interaction, latency, predictions
 
-BENCHES = {"latency": latency.run}
+
+class Findings(Protocol):
+    """What a benchmark gives."""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether every figure keeps its limit."""
+
+    def table(self) -> str:
+        """The figures for people."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures for programs."""
+
+
+BENCHES: dict[str, Callable[[int], Findings]] = {"interaction": interaction.run, "latency": latency.run, "predictions": predictions.run}
+LENIENT = ("interaction",)  # they fail the command with --strict only: their figures hang on how busy the machine is
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,12 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", choices=sorted(BENCHES), help="what to measure")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement; the median counts")
+    parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
     asked = parser.parse_args(arguments)
     found = BENCHES[asked.name](asked.repeat)
     print(found.table())
     if asked.json:
         Path(asked.json).write_text(json.dumps(found.as_json(), indent=1) + "\n")
-    return 0 if found.is_within else 1
+    return 0 if found.is_within or (asked.name in LENIENT and not asked.strict) else 1
 
 
 if __name__ == "__main__":
