@@ -48,6 +48,28 @@ def test_the_printed_program_is_the_one_of_the_first_kernel():
     assert printed == print_kernel(kernel.ir).rstrip("\n") + "\n"
 
 
+def test_the_sliders_move_without_a_browser(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The second block goes on from the first, and prints what bounds the kernel there."""
+    from tileworkbench.runtime.targets import get_target
+
+    if reason := get_target("c").usable():
+        pytest.skip(reason)
+    monkeypatch.setenv("TILEWORKBENCH_TARGET", "c")
+    first, second = blocks("python")
+    space = run_source(f"{first}\n{second}", "README.md[sliders]")
+    assert "bound" in capsys.readouterr().out
+    assert dict(space["bench"].schedule) == {"BM": 128, "BN": 64}
+    space["bench"].close()
+
+
+def test_a_machine_that_is_not_here_says_what_is_printed(capsys: pytest.CaptureFixture[str]):
+    space = run_source(blocks("python")[0], "README.md[elsewhere]")
+    (session,) = [text for text in blocks("text") if text.startswith(">>> from tileworkbench import find_machine")]
+    lines = session.splitlines()
+    exec("\n".join(line[4:] for line in lines if line.startswith(">>> ")), space)
+    assert capsys.readouterr().out.splitlines() == [line for line in lines if not line.startswith(">>> ")]
+
+
 @pytest.mark.parametrize("what", ["run", "test"])
 def test_each_command_is_one_line(what: str):
     """The command that a fresh machine runs stands alone in the fenced block after its mark."""

@@ -183,22 +183,66 @@ def test_a_fault_shows_by_tile(lesson: Open) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- 7. tuning
-GHOST = "n => [...n.querySelectorAll('svg [data-group=ghost]')].map(m => m.outerHTML).join('')"
-TRUTH = "n => [...n.querySelectorAll('svg [data-group=truth]')].map(m => m.outerHTML).join('')"
+def marks(view: Any, group: str) -> str:
+    """The marks of one group in the picture: where the ghost, or the truth, stands."""
+    return str(view.evaluate(f"n => [...n.querySelectorAll('svg [data-group={group}]')].map(m => m.outerHTML).join('')"))
 
 
 def test_a_slider_of_the_workbench(lesson: Open) -> None:
-    """A drag moves the ghost before any answer; where the kernel runs, the solid marker follows and the log has a new run."""
+    """A step moves the ghost before any answer; then the kernel is compiled and run, the solid marker stands, and the log has a run more."""
     seen = lesson("07")
     page, view = seen.page, view_of(seen.page, "bench = workbench(")
-    rows = view.get_by_role("slider").first
-    rows.wait_for(timeout=SLOW_MS)
-    rows.focus()
+    rows, columns = (view.get_by_role("slider", name=name) for name in ("BM", "BN"))
+    columns.focus()
     page.keyboard.press("Home")
-    ghost = view.evaluate(GHOST)
-    page.keyboard.press("End")
-    page.wait_for_function("([n, before]) => (" + GHOST + ")(n) !== before", arg=[view.element_handle(), ghost])
-    assert view.evaluate(GHOST) != ""
+    page.keyboard.press("ArrowRight")
+    view.locator("svg [data-group=truth]").first.wait_for(state="attached", timeout=SLOW_MS)
+    view.locator(".twb-status:not(.twb-busy)", has_text="run ").wait_for(timeout=SLOW_MS)
+    before, ran = marks(view, "truth"), view.get_by_role("button", name="go to run").count()
+    ghost = marks(view, "ghost")
+    rows.focus()
+    # what the page shows at once, before it gives way to any message
+    moved = rows.evaluate("""n => {
+      const view = n.closest(".twb"), all = (group) => [...view.querySelectorAll(`svg [data-group=${group}]`)].map((m) => m.outerHTML).join("");
+      n.value = n.max;
+      n.dispatchEvent(new Event("input", { bubbles: true }));
+      return [all("ghost"), all("truth")];
+    }""")
+    assert moved[0] not in ("", ghost), "the ghost is where the slider is"
+    assert moved[1] == "", "no measured marker where nothing has run"
+    assert rows.get_attribute("aria-valuetext") == "128"
+    view.locator("svg [data-group=truth]").first.wait_for(state="attached", timeout=SLOW_MS)
+    assert marks(view, "truth") != before
+    assert view.get_by_role("button", name="go to run").count() == ran + 1
+    assert seen.errors == []
+
+
+def test_a_search_fills_the_log_until_it_is_stopped(lesson: Open) -> None:
+    """The search runs beside the notebook; stop ends it, and what has finished stays in the log and on the map."""
+    seen = lesson("07")
+    view = view_of(seen.page, "bench = workbench(")
+    ran = view.get_by_role("button", name="go to run").count()
+    view.get_by_role("button", name="try every position and keep the fastest").click()
+    view.get_by_role("progressbar", name="search").wait_for(timeout=SLOW_MS)
+    seen.page.wait_for_function("document.querySelector('progress')?.value >= 1", timeout=SLOW_MS)
+    view.get_by_role("button", name="stop the search").click()
+    view.get_by_text(re.compile(r"stopped: \d+ of \d+")).wait_for(timeout=SLOW_MS)
+    assert view.get_by_role("button", name="go to run").count() > ran
+    view.get_by_role("tab", name="map").click()
+    view.locator(".twb-knob").wait_for(timeout=SLOW_MS)
+    view.get_by_role("tab", name="roofline").click()
+    assert seen.errors == []
+
+
+def test_apply_puts_the_schedule_into_words(lesson: Open) -> None:
+    """The workbench was made by a call, not by a cell with the kernel: the text to run is offered, ready to be copied."""
+    seen = lesson("07")
+    view = view_of(seen.page, "bench = workbench(")
+    view.get_by_role("button", name="put this schedule into the cell").click()
+    text = view.get_by_label("text of the new cell")
+    text.wait_for(timeout=SLOW_MS)
+    assert re.search(r"matmul\(A, B, .*BM=\d+", text.input_value())
+    view.get_by_role("button", name="close the text").click()
     assert seen.errors == []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import interaction, latency, predictions
+from .cpu import table as cpu
 
 
 class Findings(Protocol):
@@ -27,22 +28,32 @@ class Findings(Protocol):
 
 
 BENCHES: dict[str, Callable[[int], Findings]] = {"interaction": interaction.run, "latency": latency.run, "predictions": predictions.run}
+WITH_GROUPS: dict[str, Callable[..., Findings]] = {"cpu": cpu.run}
 LENIENT = ("interaction",)  # they fail the command with --strict only: their figures hang on how busy the machine is
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark that the command line names; 0 if every figure is within its limit."""
     parser = argparse.ArgumentParser(prog="python -m tileworkbench.bench", description="Measure this package on this machine.")
-    parser.add_argument("name", choices=sorted(BENCHES), help="what to measure")
+    parser.add_argument("name", choices=sorted({**BENCHES, **WITH_GROUPS}), help="what to measure")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement; the median counts")
     parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
+    parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu`; may be given several times")
+    parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
     asked = parser.parse_args(arguments)
-    found = BENCHES[asked.name](asked.repeat)
+    if asked.name in WITH_GROUPS:
+        found = WITH_GROUPS[asked.name](asked.only, asked.threads, 3 * asked.repeat)
+    else:
+        found = BENCHES[asked.name](asked.repeat)
     print(found.table())
     if asked.json:
         Path(asked.json).write_text(json.dumps(found.as_json(), indent=1) + "\n")
     return 0 if found.is_within or (asked.name in LENIENT and not asked.strict) else 1
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 if __name__ == "__main__":

@@ -203,6 +203,7 @@ class Workbench(View):
                     pass
             except KeyboardInterrupt:
                 hunt.stop()
+                hunt.wait(5.0)  # the candidate that was running is being killed
         return hunt.progress
 
     def stop(self) -> None:

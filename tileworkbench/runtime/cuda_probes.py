@@ -1,7 +1,8 @@
 """CUDA C++ of the micro-benchmarks behind `Machine.measure(device="cuda")`: small kernels that need no headers, made for one compute capability.
 
 Arithmetic kernels take (out, rounds) and do a fixed number of operations a round in independent chains; reading kernels take (data, bytes, rounds,
-out); chasing kernels follow a list of indices with one thread. `out` is written in a case that never comes, so that nothing is optimised away.
+out); chasing kernels follow a list of indices with one thread, the global one from where the last launch ended. `out` is written in a case that
+never comes, so that nothing is optimised away.
 """
 
 from __future__ import annotations
@@ -178,14 +179,15 @@ extern "C" __global__ void __launch_bounds__(256) read_shared(int rounds, float 
     float4 v[8];
     #pragma unroll
     for (int k = 0; k < 8; ++k)
-      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[k].x), "=f"(v[k].y), "=f"(v[k].z), "=f"(v[k].w) : "r"(base + k * 4096u));
+      asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v[k].x), "=f"(v[k].y), "=f"(v[k].z), "=f"(v[k].w) : "r"(base + k * 4096u));
     #pragma unroll
     for (int k = 0; k < 8; ++k) s += v[k].x + v[k].y + v[k].z + v[k].w;
   }
   if (rounds < 0) out[threadIdx.x] = s;
 }
 extern "C" __global__ void chase(const unsigned *next, int steps, unsigned *out) {
-  unsigned at = 0;
+  unsigned at = out[0];
   for (int i = 0; i < steps; ++i) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(next + at));
   out[0] = at;
 }

@@ -82,6 +82,7 @@ def _measured(cupy: Any, name: str, properties: dict[str, Any], attributes: dict
     sms = int(attributes.get("MultiProcessorCount", properties.get("multiProcessorCount", 1)))
     capability = int(properties["major"]), int(properties["minor"])
     notes: list[str] = ["short runs: under a long load the power limit may hold the clock lower"]
+    _peaks(cupy, capability, sms, [])  # an idle GPU's clock takes a while to rise
     peaks = _peaks(cupy, capability, sms, notes)
     memory = cupy.RawModule(code=MEMORY_TEXT, options=("-std=c++17",))
     l2_bytes = int(attributes.get("L2CacheSize", properties.get("l2CacheSize", 0))) or 4 << 20
@@ -225,7 +226,8 @@ def _chase(cupy: Any, kernel: Any, size: int, out: Any) -> float:
     following = np.zeros(count * (LINE // 4), np.uint32)
     following[order * (LINE // 4)] = np.roll(order, -1) * (LINE // 4)
     data = cupy.asarray(following)
-    steps = min(max(count, 1 << 14), 1 << 17)
+    out.fill(0)
+    steps = min(max(count, 1 << 14), 1 << 17)  # of a longer list each run follows a part that no run before it brought near
 
     def run(rounds: int) -> None:
         kernel((1,), (1,), (data, np.int32(rounds), out))

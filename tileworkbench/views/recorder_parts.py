@@ -207,13 +207,13 @@ def meter_frame(recording: Recording) -> Marks:
         limit = SIDE + SIDE_WIDTH * store.capacity_bytes / end
         tip = f"{store.name}: a block takes {kib(store.need_bytes)} of {kib(store.capacity_bytes)}, {store.capacity}"
         need = SIDE_WIDTH * store.need_bytes / end
-        state = "fits" if store.fits else "does not fit"
+        words = f"needs {kib(store.need_bytes)} of {kib(store.capacity_bytes)}: {'fits' if store.fits else 'does not fit'}"
         marks += [
             Text(SIDE, y + 11, store.name, 11, is_bold=True),
             Rect(SIDE, y + 16, SIDE_WIDTH, 12, fill="surface", stroke="grid", radius=2, key=f"store:{store.name}", tip=tip),
             Rect(SIDE, y + 16, need, 12, stroke="faint" if store.fits else "warning", hatch="faint" if store.fits else "warning"),
             Path(((limit, y + 13), (limit, y + 31)), stroke="text" if store.fits else "warning", width=2),
-            Text(SIDE, y + 42, f"needs {kib(store.need_bytes)} of {kib(store.capacity_bytes)}: {state}", 10, colour="faint" if store.fits else "warning"),
+            Text(SIDE, y + 42, words, 10, colour="faint" if store.fits else "warning"),
         ]  # fmt: skip
     return tuple(marks)
 
