@@ -24,6 +24,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout  # after the s
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHROMIUM = shutil.which("chromium")
 QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
+SLOW_MS = 60_000  # for what takes a second on a quiet machine
 LOCAL = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "file:", "data:", "about:", "blob:")
 
 
@@ -127,7 +128,10 @@ class Lab:
     def run_all(self, page: Any, *, timeout_s: float = 120) -> None:
         """Run every cell and wait until the kernel has nothing left to do. A kernel that still connects drops the request, so it is asked again."""
         for _ in range(10):
-            page.locator(".jp-Notebook .jp-Cell").first.click()
+            if page.locator(".jp-Dialog").count():  # Jupyter's own words about a kernel that is not ready
+                print("dialog:", page.locator(".jp-Dialog").first.inner_text())
+                page.keyboard.press("Escape")
+            page.locator(".jp-Notebook .jp-Cell").first.click(timeout=SLOW_MS)
             page.get_by_role("menuitem", name="Run", exact=True).click()
             page.get_by_text("Run All Cells", exact=True).click()
             try:

@@ -150,7 +150,7 @@ def test_the_flight_recorder_scrubs_on_both_axes(lesson: Open) -> None:
 
     def shown() -> tuple[list[str], list[str]]:
         """(what the tiles hold, bytes so far by level)."""
-        words = view.locator("svg text").all_inner_texts()
+        words = view.locator("svg text").all_text_contents()
         return [w for w in words if "mean" in w], [w for w in words if re.fullmatch(r"~?[\d.]+ [kMG]?B", w)]
 
     queries.focus()
@@ -173,13 +173,17 @@ def test_the_flight_recorder_scrubs_on_both_axes(lesson: Open) -> None:
 
 def test_a_fault_shows_by_tile(lesson: Open) -> None:
     """The error map of a kernel that does not rescale has wrong tiles where the right one has none."""
-    view = view_of(lesson("06").page, "broken = error_map(")
+    page = lesson("06").page
+    view = view_of(page, "broken = error_map(")
     switch = view.get_by_role("slider", name="show")
     switch.focus()
-    lesson("06").page.keyboard.press("Home")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
     assert switch.get_attribute("aria-valuetext") == "as written"
-    lesson("06").page.keyboard.press("ArrowRight")
+    assert view.locator("svg text", has_text="0 of 16 tiles wrong").count() == 1
+    page.keyboard.press("ArrowRight")
     assert switch.get_attribute("aria-valuetext") == "no rescale"
+    assert view.locator("svg text", has_text="16 of 16 tiles wrong").count() == 1
 
 
 # ---------------------------------------------------------------------------------------------- 7. tuning

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,28 +73,37 @@ def times(setup: str, cell: str, layout: Mapping[str, Any], repeat: int) -> dict
 
     Raises: what playwright raises, and RuntimeError if the server does not start.
     """
-    play = importlib.import_module("playwright.sync_api").sync_playwright
-    path = next(found for name in CHROMIUM if (found := shutil.which(name)))
     out: dict[str, list[float]] = {"ghost": [], "answer": [], "truth": [], "layout": []}
-    with play() as p:
-        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", "--no-first-run"])
-        with tempfile.TemporaryDirectory(prefix="twb-lab-") as folder, _server(Path(folder), [f"%load_ext tileworkbench\n{setup}", cell]) as url:
-            page = browser.new_page(viewport={"width": 1400, "height": 1100})
-            page.goto(f"{url}/lab/tree/bench.ipynb?token={TOKEN}")
-            _run_all(page)
-            page.get_by_role("slider", name="block_M").last.wait_for(timeout=60_000)
-            page.locator(".twb-status", has_text="run 1").last.wait_for(timeout=60_000)
-            page.wait_for_timeout(3000)  # predictions and their ghosts are made ahead
-            for step in range(repeat):
-                found = page.evaluate(WATCH, ["block_M" if step % 2 else "block_N", [0, 0, 1, 1, 3, 3, 4, 4][step % 8]])
-                for name in ("ghost", "answer", "truth"):
-                    out[name] += [found[name]] if name in found else []
-        page = browser.new_page()
+    with opened([f"%load_ext tileworkbench\n{setup}", cell]) as page:
+        page.get_by_role("slider", name="block_M").last.wait_for(timeout=60_000)
+        page.locator(".twb-status", has_text="run 1").last.wait_for(timeout=60_000)
+        page.wait_for_timeout(3000)  # predictions and their ghosts are made ahead
+        for step in range(repeat):
+            found = page.evaluate(WATCH, ["block_M" if step % 2 else "block_N", [0, 0, 1, 1, 3, 3, 4, 4][step % 8]])
+            for name in ("ghost", "answer", "truth"):
+                out[name] += [found[name]] if name in found else []
+        page = page.context.browser.new_page()
         script = bundle_text("layout").replace("export default { render };", "window.twbRender = render;")
         page.set_content(f"<body><script>{script}</script></body>")
         out["layout"] = [page.evaluate(DRAW, dict(layout)) for _ in range(repeat)]
-        browser.close()
     return out
+
+
+@contextlib.contextmanager
+def opened(cells: Sequence[str], *, width: int = 1400, height: int = 1100, scale: float = 1.0) -> Iterator[Any]:
+    """A page of chromium (playwright's) that shows a JupyterLab in which a notebook of these cells was run.
+
+    Raises: what playwright raises, and RuntimeError if the server does not start.
+    """
+    play = importlib.import_module("playwright.sync_api").sync_playwright
+    path = next(found for name in CHROMIUM if (found := shutil.which(name)))
+    with play() as p, tempfile.TemporaryDirectory(prefix="twb-lab-") as folder, _server(Path(folder), list(cells)) as url:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", "--no-first-run"])
+        page = browser.new_page(viewport={"width": width, "height": height}, device_scale_factor=scale)
+        page.goto(f"{url}/lab/tree/bench.ipynb?token={TOKEN}")
+        _run_all(page)
+        yield page
+        browser.close()
 
 
 def _run_all(page: Any) -> None:
@@ -123,6 +132,9 @@ def _server(home: Path, cells: list[str]) -> Iterator[str]:
         port = probe.getsockname()[1]
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "IPYTHONDIR")
     own = {name: str(home / name.lower()) for name in names}
+    settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     root = str(Path(__file__).resolve().parents[2])
     env = {**os.environ, **own, "JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONPATH": root}
     options = [

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parent / "static"
 VIEW_MIME = "application/vnd.tileworkbench.view+json"
+PICTURE_BYTES = 40_000  # a larger picture is a page of text, which viewers without HTML get as text
 WHOLE = ("panel", "workbench")  # modules that draw other views inside themselves
 
 
@@ -55,12 +56,12 @@ def show(view: View, *, group: str = "", extra: Mapping[str, Any] | None = None)
 
 
 def static_bundle(view: View, ident: str = "", extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The forms of an output that needs no kernel: text, HTML with inline styles, a picture, and the data from which an offline page is made."""
+    """The forms of an output that needs no kernel: text, HTML with inline styles, the data of an offline page, and a picture where it is small."""
     return {
         "text/plain": str(view),
         "text/html": f'<div id="{ident}">{view.html()}</div>' if ident else view.html(),
-        "image/png": view.png(),
         VIEW_MIME: view.live(),
+        **({"image/png": png} if len(png := view.png(scale=1.0)) <= PICTURE_BYTES else {}),
         **(extra or {}),
     }
 

@@ -19,12 +19,13 @@ from ..views.layout import layout_view
 from ..views.panel import SECTIONS, Panel
 from ..views.passes import pass_diff
 from ..views.pipeline import pipeline
+from ..views.twins import twins
 from ..views.view import View
 from . import live
 from .run import CellRun
 
-BESIDE = ("layout", "pipeline", "passes")  # views of their own, shown under the panel
-PARTS = ("summary", *SECTIONS, *BESIDE)
+BESIDE = ("source", "layout", "pipeline", "passes")  # views of their own, shown under the panel
+PARTS = ("summary", *(s for s in SECTIONS if s not in BESIDE), *BESIDE)
 TILES = 6  # on-chip buffers whose layouts are shown
 
 
@@ -57,10 +58,12 @@ def show(run: CellRun, parts: tuple[str, ...], earlier: Sequence[Report | Crumb]
 
 
 def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[View]:
-    """The views that are asked for beside the panel: where the tiles lie, who copies and computes when, what each pass changed."""
+    """The views that are asked for beside the panel: the text's stages, where the tiles lie, who copies and computes when, what passes changed."""
     kernel = run.last.kernel if run.last else run.kernels[-1]
     dims = run.last.call.dims if run.last else {}
     made: list[View] = []
+    if "source" in parts:
+        made.append(twins(kernel, report))
     if "layout" in parts:
         tiles = [found for found in layouts_of(kernel, report.machine, dims=dims) if found.role != "argument"][:TILES]
         views = [layout_view(found, machine=report.machine) for found in tiles]
@@ -76,11 +79,8 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
 
 def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> Panel:
     """The panel as a value."""
-    kernel = run.last.kernel if run.last else run.kernels[-1]
     checks = [*((str(c), c.holds) for c in run.comparisons), *((str(o), o.holds) for o in run.outcomes)]
-    source = kernel.source if "source" in parts else ""
-    language = "c" if kernel.executable.source else "python"
-    return Panel(report, source, kernel.lines, language, tuple(checks), parts, tuple(earlier), tuple(notes_of(run)), cell=cell)
+    return Panel(report, checks=tuple(checks), show=parts, earlier=tuple(earlier), notes=tuple(notes_of(run)), cell=cell)
 
 
 def notes_of(run: CellRun) -> list[str]:

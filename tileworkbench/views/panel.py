@@ -127,7 +127,7 @@ class Panel(View):
         if "source" in self.show and self.source:
             views.append({**SourceView(self._source(), self.lines, self.language).live(), "tab": "source"})
         return {
-            "module": "panel", "title": self.title, "text": str(self), "verdict": self.report.verdict, "place": self._place,
+            "module": "panel", "title": self.title, "text": str(self.report), "verdict": self.report.verdict, "place": self._place,
             "facts": [list(fact) for fact in self._fact_list()], "checks": [list(check) for check in self.checks],
             "notes": [*self.notes, *_cache_note(self.report)], "views": views,
         }  # fmt: skip

@@ -26,7 +26,7 @@ from .source import BOX, LEGEND, PRE, listing_html, tints_of
 from .view import View, escape, text_table
 from .widths import MONO_WIDTH
 
-STATIC_LINES = 90  # of a generated stage in the static picture; the live view and `print` hold all
+STATIC_LINES = 60  # of a generated stage in the static picture; the live view and `print` hold all
 SCENE_LINES, SCENE_COLUMNS, FONT = 44, 66, 10.0
 
 

@@ -117,17 +117,17 @@ def escape(text: object) -> str:
 
 def table(head: list[str], rows: list[list[str]], *, left: int = 1, caption: str = "") -> str:
     """An HTML table with inline styles: the first `left` columns are text, the rest numbers. Cells are HTML already."""
-    cell = f"padding: 2px 10px; border-bottom: {RULE}; white-space: nowrap; background: transparent; color: inherit"
-    align = ["left"] * left + ["right"] * (len(head) - left)
-    number = "; font-variant-numeric: tabular-nums"
-    out = [f'<table style="border-collapse: collapse; font-size: 13px; font-family: {FONT}; margin: 4px 0 8px 0; color: inherit">']
+    cell = "padding: 2px 10px; border-bottom: 1px solid rgba(128, 128, 128, 0.3)"
+    align = [f"; text-align: {'left' if i < left else 'right'}" for i in range(len(head))]
+    whole = f"border-collapse: collapse; font-size: 13px; font-family: {FONT}; margin: 4px 0 8px 0; color: inherit; white-space: nowrap"
+    out = [f'<table style="{whole}; font-variant-numeric: tabular-nums">']  # what cells inherit stands here once: tables are long
     if caption:
         out.append(f'<caption style="text-align: left; padding: 2px 10px; font-weight: 600; color: inherit">{caption}</caption>')
-    heads = [f'<th scope="col" style="{cell}; text-align: {a}; font-weight: 600">{h}</th>' for h, a in zip(head, align, strict=True)]
+    heads = [f'<th scope="col" style="{cell}{a}">{h}</th>' for h, a in zip(head, align, strict=True)]
     out.append(f"<thead><tr>{''.join(heads)}</tr></thead><tbody>")
     for row in rows:
-        cells = [f'<td style="{cell}; text-align: {a}{number if a == "right" else ""}">{c}</td>' for c, a in zip(row, align, strict=True)]
-        out.append(f'<tr style="background: transparent">{"".join(cells)}</tr>')
+        cells = "".join(f'<td style="{cell}{a}">{c}</td>' for c, a in zip(row, align, strict=True))
+        out.append(f'<tr style="background: transparent">{cells}</tr>')
     return "".join([*out, "</tbody></table>"])
 
 
