@@ -251,7 +251,8 @@ UNREADABLE = """([selector, least]) => {
     if (near().top < 120 || near().bottom > innerHeight - 60) word.scrollIntoView({ block: "center" });
     const box = near(), x = box.x + box.width / 2, y = box.y + box.height / 2;
     let ground = [255, 255, 255], isPicture = false;
-    const under = document.elementsFromPoint(x, y).filter((n) => n !== word && word.compareDocumentPosition(n) & (Node.DOCUMENT_POSITION_PRECEDING | Node.DOCUMENT_POSITION_CONTAINS));
+    const before = Node.DOCUMENT_POSITION_PRECEDING | Node.DOCUMENT_POSITION_CONTAINS;
+    const under = document.elementsFromPoint(x, y).filter((n) => n !== word && word.compareDocumentPosition(n) & before);
     if (!under.length) continue;
     for (const n of under.reverse()) {
       const style = getComputedStyle(n);
@@ -265,7 +266,8 @@ UNREADABLE = """([selector, least]) => {
     if (isPicture) continue;
     const style = getComputedStyle(word), ink = over(parts(style.fill).slice(0, 3), Number(style.opacity), ground);
     const [a, b] = [light(ink), light(ground)].sort((p, q) => q - p);
-    if ((a + 0.05) / (b + 0.05) < least) out.push(`${word.textContent}: ${((a + 0.05) / (b + 0.05)).toFixed(1)} (${ink} on ${ground.map(Math.round)})`);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < least) out.push(`${word.textContent}: ${contrast.toFixed(1)} (${ink} on ${ground.map(Math.round)})`);
   }
   return out;
 }"""

@@ -1,4 +1,4 @@
-"""Every lesson in a real JupyterLab with the network off: run all, then turn what it shows by pointer and by keyboard. One opened page for each lesson."""
+"""Every lesson in a real JupyterLab, the network off: run all, then turn what it shows by pointer and keyboard. One opened page for each."""
 
 from __future__ import annotations
 

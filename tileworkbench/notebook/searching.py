@@ -66,6 +66,7 @@ class Hunt:
         self.progress = Progress(len(found))
         self._search = Search(problem, found, reference=reference, store=store, plan=Plan(timeout_s=timeout_s, **options))
         self._told, self._ended = told, ended
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tileworkbench search", daemon=True)
         self._thread.start()
 
@@ -76,8 +77,7 @@ class Hunt:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end; False if that took longer. An interrupt ends the waiting, not the search."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        return self._over.wait(seconds)  # not join(): interrupted, it takes the thread for dead (Python 3.11)
 
     def _run(self) -> None:
         progress = self.progress
@@ -95,7 +95,10 @@ class Hunt:
         except Exception as error:  # the reference, or arguments that cannot be made up
             progress.why = f"{type(error).__name__}: {error}"
         progress.is_running = False
-        self._ended()
+        try:
+            self._ended()
+        finally:
+            self._over.set()
 
 
 def keep(store: Store, problem: Problem, kernel: Any, report: Report, seconds: Iterable[float], *, is_checked: bool) -> None:
