@@ -20,7 +20,7 @@ from .cpu_costs import CpuCosts, cpu_costs
 from .cpu_work import CpuWork, Work, cpu_work
 from .space import Array
 from .traffic import Traffic
-from .values import show
+from .values import several, show
 from .waterfall import Bar, Waterfall
 
 SHOWN = 0.25  # of a wait that arithmetic could hide, the part that shows: addresses are not known early enough everywhere
@@ -181,12 +181,13 @@ def _parts(times: tuple[StatementTime, ...], work: CpuWork, costs: CpuCosts, thr
             put(f"{level} wait", ns / threads, level, t.moved[level])
     if threads > 1:
         idle = idle_share(work.blocks, threads)
-        why = f"{work.blocks:.0f} blocks on {threads} threads leave cores idle at the end"
+        why = f"{several(work.blocks, 'block')} on {threads} threads leave cores idle at the end"
         put("tail", 1e9 * idle * sum(part.seconds for part in parts.values()), why=why)
         fork, block = costs.of("fork"), costs.of("block")
-        why = f"{work.regions} parallel region{'s' if work.regions != 1 else ''} of {fork:.3g} ns, {work.blocks:.0f} blocks of {block:.3g} ns each"
+        each = f"{several(work.blocks, 'block')} of {show(block * 1e-9, 's')} each"
+        why = f"{several(work.regions, 'parallel region')} of {show(fork * 1e-9, 's')}, {each}"
         put("fork", work.regions * fork + work.blocks / threads * block, why=why)
-    put("launch", costs.of("call"), why=f"one call, {costs.of('call'):.3g} ns")
+    put("launch", costs.of("call"), why=f"one call, {show(costs.of('call') * 1e-9, 's')}")
     return parts
 
 

@@ -22,7 +22,7 @@ from .occupancy import Occupancy, occupancy
 from .space import Array
 from .traffic import Traffic
 from .units import compute_seconds, main_unit, unit_seconds
-from .values import show
+from .values import several, show
 from .waterfall import Bar, Waterfall
 
 _Step = tuple[str, float, str, str, str]  # a bar's name, the time up to its end, why, edit, view
@@ -158,7 +158,8 @@ def _tail(run: _Launch) -> _Step:
     uneven = run.rounds * cores / blocks
     inside = max(*run.units.values(), run.levels.get("shared", 0.0), 0.0) * uneven
     outside = max(s * _whole(run, name) / _some(run, name) for name, s in run.levels.items() if name != "shared")
-    why = f"{blocks} blocks on {cores} SMs: {run.rounds} rounds, the last {(blocks - 1) % cores + 1} blocks of {cores}"
+    last = several((blocks - 1) % cores + 1, "block")
+    why = f"{several(blocks, 'block')} on {cores} SMs: {several(run.rounds, 'round')}, the last {last} of {cores}"
     edit = "more, smaller blocks, or split the sum over blocks" if blocks < 2 * cores else f"a grid just under a multiple of {cores} blocks"
     return "tail wave", max(inside, outside, run.least), why, edit, "pipeline"
 
@@ -211,7 +212,7 @@ def _latency(run: _Launch) -> _Step:
     step = max(arithmetic, (latency + transfer + arithmetic) / ahead) if ahead > 1 else latency + transfer + arithmetic
     seconds = _slot(run) * run.cut.steps * step
     wait = f"each {show(latency + transfer, 's')} until its bytes are there"
-    why = f"{run.cut.steps:.3g} steps of a block, {wait}, {run.residents} blocks at once on an SM"
+    why = f"{several(run.cut.steps, 'step')} of a block, {wait}, {several(run.residents, 'block')} at once on an SM"
     if ahead > 1 or not run.cut.has_loop:
         return "exposed latency", seconds, why, run.fit.next_step or f"num_stages={ahead + 1}", "pipeline"
     edit = "num_stages=2" if run.gpu.has_async_copy else "no asynchronous copies on this GPU: more blocks at once"
@@ -226,5 +227,5 @@ def _ends(run: _Launch) -> _Step:
     _, transfer, latency = _step_seconds(run)
     written = sum(f.write_bytes for f in run.traffic.flows if f.level == "L2") / run.cut.blocks / (run.machine.bandwidth("L2", 1).value * 1e9)
     once = latency + transfer + written
-    why = f"{_slot(run):.3g} blocks in a row, each {show(once, 's')} for its first bytes and its results"
+    why = f"{several(_slot(run), 'block')} in a row, each {show(once, 's')} for its first bytes and its results"
     return "fill and drain", seconds + _slot(run) * once, why, run.fit.next_step or "persistent blocks that load ahead into the next tile", "pipeline"

@@ -32,7 +32,7 @@ def verdict(r: Report) -> str:
         return "nothing runs: the grid is empty"
     if r.measured is None:
         return f"{_judgement(r)}; predicted, {r.predicted}"
-    best = f"; best of {r.measured.runs} runs, which vary by {percent(r.measured.spread)}" if r.measured.is_unstable else ""
+    best = f"; best of {r.measured.runs} runs, which vary by {r.measured.variation}" if r.measured.is_unstable else ""
     return _judgement(r) + best
 
 

@@ -29,6 +29,16 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     return f"{number:.{places}g} {prefix}{unit}"
 
 
+def several(count: float, thing: str) -> str:
+    """A count with its noun: "1 block", "12 blocks"; a fraction keeps three digits.
+
+    >>> several(1, "block"), several(12.0, "block"), several(2.5, "round")
+    ('1 block', '12 blocks', '2.5 rounds')
+    """
+    number = f"{count:.0f}" if count == int(count) or count >= 100 else f"{count:.3g}"
+    return f"{number} {thing}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """A number that a model made: `value` in base units of `unit`. Prints with a tilde."""
@@ -63,6 +73,11 @@ class Measured:
     def is_unstable(self) -> bool:
         """Whether half of the runs differ by more than a tenth: the clock, or a neighbour, moved."""
         return self.spread > 0.10 and self.runs > 2
+
+    @property
+    def variation(self) -> str:
+        """The spread in words: a share, or that it is beyond telling."""
+        return f"{self.spread * 100:.0f} %" if self.spread < 2 else "more than twice their median"
 
     def __str__(self) -> str:
         text = show(self.value, self.unit)

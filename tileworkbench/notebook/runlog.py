@@ -114,7 +114,7 @@ def reasons(report: Report) -> tuple[str, ...]:
     found = []
     slower = report.judged_seconds > report.predicted.value
     if measured.is_unstable:
-        found.append(f"The runs vary by {percent(measured.spread)}: something else used the machine.")
+        found.append(f"The runs vary by {measured.variation}: something else used the machine.")
     if slower and max(report.shares.values()) < LATENCY:
         found.append("No roof is near, so it waits on latency, loop overhead or a tile that does not fill the vector unit.")
     if slower and measured.best and measured.best < measured.value / 1.3:

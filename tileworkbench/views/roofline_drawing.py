@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model.report import ABOVE, Point, Report, percent
+from ..model.report import ABOVE, Point, Report
 from ..model.values import Measured, show
 from .axes import LogAxes
 from .crumbs import Crumb
@@ -197,7 +197,7 @@ class Drawing:
         if is_above:
             return f"{text}, above a roof"
         if r.measured is not None and r.measured.is_unstable:
-            return f"{text}, unstable: {percent(r.measured.spread)} spread"
+            return f"{text}, unstable: runs vary by {r.measured.variation}"
         return text
 
 
