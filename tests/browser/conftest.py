@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +17,8 @@ import pytest
 pytest.importorskip("pytest_playwright", reason="needs the `test` extra")
 
 from playwright.sync_api import TimeoutError as PlaywrightTimeout  # after the skip
+
+from tileworkbench.bench.lab import TOKEN, serve
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHROMIUM = shutil.which("chromium")
@@ -112,7 +111,7 @@ class Lab:
 
     def settings(self, name: str) -> Path:
         """The file of the reader's settings called `name`."""
-        return self.folder.parent / "settings" / "@jupyterlab" / "apputils-extension" / f"{name}.jupyterlab-settings"
+        return self.folder.parent / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension" / f"{name}.jupyterlab-settings"
 
     def stop_kernels(self) -> None:
         """End every session, as if the machine had been off since."""
@@ -165,15 +164,6 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
     nbformat.write(notebook, path)
 
 
-def free_port() -> int:
-    """A port of the loopback device that nothing listens on."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One JupyterLab for all tests of a worker, with settings, runtime files and workspaces of its own."""
@@ -192,39 +182,8 @@ def _serve(home: Path, module: str) -> Iterator[Lab]:
     folder.mkdir()
     for lesson in (ROOT / "notebooks").glob("*.ipynb"):
         shutil.copy(lesson, folder)
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    port, token = free_port(), "tile"
-    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
-    own = {name: str(home / name.lower()) for name in names}
-    settled = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    env = {**os.environ, **own, **settled, "PYTHONPATH": str(ROOT)}
-    options = [f"--port={port}", "--ip=127.0.0.1", "--no-browser", "--allow-root", "--ServerApp.port_retries=0"]
-    options += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
-    with (home / "server.log").open("w") as log:
-        server = subprocess.Popen([sys.executable, "-m", module, *options], env=env, cwd=folder, stdout=log, stderr=log)
-        try:
-            _wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", server, home / "server.log")
-            yield Lab(f"http://127.0.0.1:{port}", token, folder, is_lab=module == "jupyterlab")
-        finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                json.load(answer)
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
-            assert server.poll() is None, log.read_text()[-3000:]
-            time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+    with serve(home, folder, module) as url:
+        yield Lab(url, TOKEN, folder, is_lab=module == "jupyterlab")
 
 
 @pytest.fixture

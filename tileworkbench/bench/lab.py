@@ -97,7 +97,11 @@ def opened(cells: Sequence[str], *, width: int = 1400, height: int = 1100, scale
     """
     play = importlib.import_module("playwright.sync_api").sync_playwright
     path = next(found for name in CHROMIUM if (found := shutil.which(name)))
-    with play() as p, tempfile.TemporaryDirectory(prefix="twb-lab-") as folder, _server(Path(folder), list(cells)) as url:
+    with play() as p, tempfile.TemporaryDirectory(prefix="twb-lab-") as home, contextlib.ExitStack() as stack:
+        folder = Path(home) / "notebooks"
+        folder.mkdir()
+        (folder / "bench.ipynb").write_text(_notebook(cells))
+        url = stack.enter_context(serve(Path(home), folder))
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", "--no-first-run"])
         page = browser.new_page(viewport={"width": width, "height": height}, device_scale_factor=scale)
         page.goto(f"{url}/lab/tree/bench.ipynb?token={TOKEN}")
@@ -120,36 +124,28 @@ def _run_all(page: Any) -> None:
 
 
 @contextlib.contextmanager
-def _server(home: Path, cells: list[str]) -> Iterator[str]:
-    """A JupyterLab on the loopback device, with settings of its own, that holds a notebook of these cells."""
-    notebook = {
-        "nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-        "cells": [_cell(i, text) for i, text in enumerate(cells)],
-    }  # fmt: skip
-    (home / "bench.ipynb").write_text(json.dumps(notebook))
+def serve(home: Path, folder: Path, module: str = "jupyterlab") -> Iterator[str]:
+    """The address of a notebook server on the loopback device that shows `folder`. What it keeps lies in `home`; its token is `TOKEN`.
+
+    `module`: "jupyterlab" or "notebook" (Notebook 7). Raises RuntimeError, with the end of its log, if it does not start.
+    """
+    settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "IPYTHONDIR")
     own = {name: str(home / name.lower()) for name in names}
-    settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     root = str(Path(__file__).resolve().parents[2])
     env = {**os.environ, **own, "JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONPATH": root}
-    options = [
-        f"--port={port}",
-        "--ip=127.0.0.1",
-        "--no-browser",
-        "--allow-root",
-        f"--IdentityProvider.token={TOKEN}",
-        f"--ServerApp.root_dir={home}",
-    ]
+    options = [f"--port={port}", "--ip=127.0.0.1", "--no-browser", "--allow-root", "--ServerApp.port_retries=0"]
+    options += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
     with (home / "server.log").open("w") as log:
-        server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], env=env, cwd=home, stdout=log, stderr=log)
+        server = subprocess.Popen([sys.executable, "-m", module, *options], env=env, cwd=folder, stdout=log, stderr=log)
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_for(f"{url}/api/status?token={TOKEN}", server)
+            _wait_for(f"{url}/api/status?token={TOKEN}", server, home / "server.log")
             yield url
         finally:
             server.terminate()
@@ -159,11 +155,17 @@ def _server(home: Path, cells: list[str]) -> Iterator[str]:
                 server.kill()
 
 
+def _notebook(cells: Sequence[str]) -> str:
+    """A notebook of code cells, as JSON."""
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": [_cell(i, text) for i, text in enumerate(cells)]})
+
+
 def _cell(number: int, text: str) -> dict[str, Any]:
     return {"cell_type": "code", "id": f"c{number}", "metadata": {}, "outputs": [], "execution_count": None, "source": text}
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + START_S
     while time.monotonic() < end and server.poll() is None:
         try:
@@ -171,4 +173,4 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
                 return
         except OSError:
             time.sleep(0.2)
-    raise RuntimeError("JupyterLab did not start")
+    raise RuntimeError(f"the notebook server did not start:\n{log.read_text()[-3000:]}")

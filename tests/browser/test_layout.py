@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright", reason="needs the `test` extra")
-
-from playwright.sync_api import sync_playwright  # after the skip
 
 from tileworkbench.base.machine import find_machine
 from tileworkbench.kernels import gemm
@@ -19,22 +14,7 @@ from tileworkbench.layout import atom, linear, swizzled
 from tileworkbench.notebook.offline import document
 from tileworkbench.views.layout import LayoutView, layout_view
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"),
-]
 MMA = atom("SM80_16x8x16_F32F16F16F32_TN")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 class Shown:
