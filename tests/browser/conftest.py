@@ -126,14 +126,15 @@ class Lab:
 
     def run_all(self, page: Any, *, timeout_s: float = 120) -> None:
         """Run every cell and wait until the kernel has nothing left to do. A kernel that still connects drops the request, so it is asked again."""
-        for _ in range(10):
-            if page.locator(".jp-Dialog").count():  # Jupyter's own words about a kernel that is not ready
-                print("dialog:", page.locator(".jp-Dialog").first.inner_text())
-                page.keyboard.press("Escape")
-            page.locator(".jp-Notebook .jp-Cell").first.click(timeout=SLOW_MS)
-            page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_text("Run All Cells", exact=True).click()
+        for _ in range(20):
             try:
+                if page.locator(".jp-Dialog").count():  # a slow machine: Jupyter asks which kernel, before it knows which there are
+                    print("dialog:", page.locator(".jp-Dialog").first.inner_text())
+                    page.locator(".jp-Dialog .jp-mod-accept").first.click(timeout=3000)
+                    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=SLOW_MS)
+                page.locator(".jp-Notebook .jp-Cell").first.click(timeout=5000)
+                page.get_by_role("menuitem", name="Run", exact=True).click(timeout=5000)
+                page.get_by_text("Run All Cells", exact=True).click(timeout=5000)
                 page.wait_for_function(STARTED, timeout=3000)
                 break
             except PlaywrightTimeout:

@@ -11,8 +11,9 @@ from tileworkbench.notebook.worker import Ticket, Worker
 
 
 def test_a_request_that_waits_is_replaced_by_a_newer_one():
-    worker, ran, gate = Worker(), [], threading.Event()
-    first = worker.ask(lambda _: gate.wait(5))
+    worker, ran, began, gate = Worker(), [], threading.Event(), threading.Event()
+    first = worker.ask(lambda _: (began.set(), gate.wait(5)))
+    assert began.wait(5)  # it runs; only what waits is replaced
     tickets = [worker.ask(lambda t: ran.append(t.number)) for _ in range(20)]
     gate.set()
     assert tickets[-1].wait(5)
@@ -103,8 +104,9 @@ def test_idle_jobs_give_way_to_a_request():
 
 
 def test_closing_drops_what_waits_and_leaves_no_thread():
-    worker, gate, ran = Worker(lambda: True), threading.Event(), []
-    worker.ask(lambda _: gate.wait(5))
+    worker, began, gate, ran = Worker(lambda: True), threading.Event(), threading.Event(), []
+    worker.ask(lambda _: (began.set(), gate.wait(5)))
+    assert began.wait(5)  # else the next one takes its place, as it should
     waiting = worker.ask(lambda _: ran.append(1))
     worker.close()
     gate.set()
