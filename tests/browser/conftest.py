@@ -27,15 +27,11 @@ SLOW_MS = 60_000  # for what takes a second on a quiet machine
 LOCAL = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "file:", "data:", "about:", "blob:")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """All tests of this folder need chromium, are slow, and run on one worker: they share a server."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.xdist_group("browser"))
-            item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"))
+    for mark in (pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")):
+        item.add_marker(mark)
+    item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"))
 
 
 @pytest.fixture(scope="session")
