@@ -37,10 +37,10 @@ class Boxes(View):
 def test_a_view_answers_to_pointer_and_keyboard(server: str, theme: str, request: Any, watched: Any, serious: Any):
     """Hover shows a tip, Enter opens details, arrows move, Escape closes; the static picture hides behind the live one; nothing is fetched."""
     page, app = watched.page, request.getfixturevalue(server)
-    app.open(page, "view.ipynb", CELLS, theme=theme)
+    app.open(page, f"view-{server}-{theme}.ipynb", CELLS, theme=theme)  # a file of its own: no session and no dialog of another run
     app.run_all(page)
     view = page.locator(".jp-OutputArea-output .twb").first
-    view.wait_for(timeout=30_000)
+    view.wait_for(timeout=60_000)
     assert view.get_attribute("data-theme") == theme
     view.locator('[data-key="a"]').hover()
     assert view.get_by_role("tooltip").inner_text() == "box a"
@@ -61,7 +61,7 @@ def test_a_notebook_without_a_kernel_shows_the_static_picture(lab: Any, watched:
     page = watched.page
     lab.open(page, "saved.ipynb", CELLS)
     lab.run_all(page)
-    page.locator(".twb").first.wait_for(timeout=30_000)
+    page.locator(".twb").first.wait_for(timeout=60_000)
     page.keyboard.press("Control+s")
     page.wait_for_function("!document.querySelector('.jp-mod-dirty')", timeout=10_000)
     lab.stop_kernels()
