@@ -55,11 +55,6 @@ class Footprint:
         self._starts.append(low[keep].astype(np.int64))
         self._stops.append(high[keep].astype(np.int64))
 
-    def add_everything(self) -> None:
-        """Touch the whole buffer, as an upper bound."""
-        self.is_bound = True
-        self._put([[(0, n)] for n in self.shape])
-
     def elements(self) -> int:
         """How many elements were touched."""
         return union_volume(self._starts, self._stops)

@@ -91,12 +91,6 @@ class View:
         return {"text/plain": str(self), "text/html": self.html()}
 
 
-def image(png: bytes, *, alt: str, width: str = "100%") -> str:
-    """An <img> that holds its own bytes; `alt` is what a screen reader says."""
-    code = base64.b64encode(png).decode("ascii")
-    return f'<img alt="{html.escape(alt, quote=True)}" style="max-width: {width}; height: auto" src="data:image/png;base64,{code}">'
-
-
 def picture(scene: Scene, *, alt: str, scale: float = 1.25) -> str:
     """A scene as a <picture> that holds two PNGs: a light one with `scale` pixels for each of the scene's, and a dark one (so that a notebook stays
     small) with at most as many as the scene has.
