@@ -145,17 +145,22 @@ def test_a_panel_fits(panel: Any, width: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- a workbench
-@pytest.fixture(scope="module")
-def bench(browser: Any, lab: Any, watch: Any) -> Iterator[Any]:
-    """A notebook with a workbench of 25 positions, then a search that waits until it has ended."""
+@pytest.fixture
+def opened(browser: Any, lab: Any, watch: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """`opened(cell)`: a notebook of the test's own with a workbench of 25 positions, then that cell."""
     seen = watch(browser.new_page(viewport={"width": 1280, "height": 900}))
-    lab.open(seen.page, "searched.ipynb", (SETUP, "%%tile --show none\n" + KERNEL, BENCH, SEARCH))
-    yield seen
+
+    def show(*cells: str) -> Any:
+        lab.open(seen.page, f"{request.node.originalname}.ipynb", (SETUP, "%%tile --show none\n" + KERNEL, BENCH, *cells))
+        return seen
+
+    yield show
     seen.page.context.close()
 
 
-def test_an_interrupted_search_keeps_what_it_found(bench: Any, lab: Any) -> None:
+def test_an_interrupted_search_keeps_what_it_found(opened: Any, lab: Any) -> None:
     """Interrupt the kernel while a search runs: the cell ends without an error, and finished results stay in the log."""
+    bench = opened(SEARCH)
     page = bench.page
     with suppress(AssertionError):
         lab.run_all(page, timeout_s=1)  # it is busy with the search
@@ -173,9 +178,12 @@ def test_an_interrupted_search_keeps_what_it_found(bench: Any, lab: Any) -> None
     assert bench.errors == []
 
 
-def test_a_kernel_that_was_restarted(bench: Any) -> None:
+def test_a_kernel_that_was_restarted(opened: Any, lab: Any) -> None:
     """The workbench stays on the page: it says that nobody answers, the ghost still follows the hand, and nothing throws."""
+    bench = opened()
     page = bench.page
+    lab.run_all(page)
+    page.locator(".jp-OutputArea-output .twb").last.wait_for(timeout=SLOW_MS)
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_text("Restart Kernel…", exact=True).click()
     page.get_by_role("button", name="Confirm Kernel Restart").click()
