@@ -19,8 +19,8 @@ from ...runtime.probes import Probe, arithmetic_probes, probe_text
 from ...runtime.short_runs import call
 
 ROUNDS = 8192  # of CHAINS multiply-adds: about 50 us
-PIECES = 14
-COLD = 3  # pieces that pass until wide registers are up to speed after other work
+PIECES = 36
+COLD = 24  # pieces that pass until wide registers are up to speed after work in narrow ones
 
 
 def speed() -> float:
