@@ -23,7 +23,7 @@ from . import cache, toolchain
 from .amx_probe import amx_probes, amx_text
 from .cost_probes import cost_probe_text
 from .costs import VERSION, measure_costs
-from .fork import available_cores
+from .fork import LIMIT, available_cores
 from .level_curve import LARGEST, largest_set, measure_levels, stated_capacities
 from .loader import Entry, load
 from .measure_cuda import gpu_number, measure_cuda
@@ -44,7 +44,7 @@ def measure(force: bool = False, cores: int | None = None, device: str = "cpu") 
     """
     if device != "cpu":
         return measure_cuda(gpu_number(device), force=force)
-    cores = cores or available_cores()
+    cores = min(cores or available_cores(), LIMIT.cap)  # a forked child has one, see `fork`
     compiler = toolchain.default_compiler()
     name = cpu_name()
     place = cache_folder() / f"machine-{cache.key_of(VERSION, name, str(cores), host_isa().name, compiler.name if compiler else 'numpy')[:12]}.json"
