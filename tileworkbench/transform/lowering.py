@@ -24,6 +24,7 @@ from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
+from .weigh_launches import weigh_launches
 from .widen_floats import widen_floats
 
 
@@ -62,6 +63,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(place_tiles, because="expand_tiles adds tiles"),
+    Step(weigh_launches, because="counts what blocks really do, after every step that changes it"),
 )
 
 
