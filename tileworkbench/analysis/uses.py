@@ -33,8 +33,14 @@ def uses(nodes: Node | Iterable[Node]) -> Uses:
     """What `nodes` and everything below them use."""
     out = Uses()
     for node in (nodes,) if isinstance(nodes, Node) else nodes:
+        factors: set[int] = set()  # where products only read
         for n in walk(node):
-            _add(n, out)
+            if isinstance(n, GemmCall):
+                factors |= {id(n.a), id(n.b)}
+            if id(n) in factors and isinstance(n, Address):
+                out.read.add(n.buffer)
+            else:
+                _add(n, out)
     return out
 
 
