@@ -12,13 +12,15 @@ Preserves: parallel loops, scalar statements and control flow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..analysis.access import static_strides
 from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import cast, index
 from ..ir.expr import Buffer, Const, Expr
-from ..ir.lowered import Address, GemmCall, Loop
+from ..ir.lowered import Address, Apart, GemmCall, Loop
 from ..ir.node import replace
 from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, Let, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
 from .copy_loops import base_offset, copy_loops, fill_loops
@@ -100,14 +102,14 @@ class _Expand(Scoped):
         """Copies that bring operands into plain tiles, the regions to use, and copies that take results back.
 
         A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `factors`: of a
-        product, which reads global memory in place too, and 4-bit operands from tiles of bytes.
+        product, which reads global memory in place too, sums there if nothing else can see it, and takes 4-bit operands from tiles of bytes.
         """
         before: list[Stmt] = []
         after: list[Stmt] = []
         regions: list[Region] = []
         for place, (region, mode) in enumerate(operands):
             others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
-            if self.is_plain(region, anywhere=factors and mode == "r") and not ("w" in mode and any(self.share(region, r) for r in others)):
+            if self.is_plain(region, anywhere=factors and (mode == "r" or self.is_apart(region, operands))) and not ("w" in mode and any(self.share(region, r) for r in others)):
                 regions.append(region)
                 continue
             tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked=factors)
@@ -125,6 +127,11 @@ class _Expand(Scoped):
         if not (anywhere or buffer.is_on_chip) or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
             return False
         return all(self._fits(start, extent, dim) for start, extent, dim in zip(region.starts, region.extents, buffer.shape, strict=True))
+
+    def is_apart(self, region: Region, operands: Sequence[tuple[Region, str]]) -> bool:
+        """Whether no other operand can be the array of `region`: it is on chip, or the block has asked."""
+        others = {r.buffer.root for r, _ in operands if not r.buffer.is_on_chip} - {region.buffer.root}
+        return all(Apart(b, region.buffer.root) in self.bounds.apart for b in others)
 
     def _fits(self, start: Expr, extent: Expr, dim: Expr) -> bool:
         form = self.bounds.sum(cast(start, INDEX))

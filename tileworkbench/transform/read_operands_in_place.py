@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..analysis.access import static_strides
+from ..analysis.bounds import Bounds
 from ..analysis.linear import has_load
 from ..analysis.uses import uses, written_roots
 from ..base.dtypes import INDEX
@@ -62,7 +63,7 @@ class _InPlace(Scoped):
 
     def body(self, body: Body) -> Body:
         body = super().body(body)
-        held = {s.dst.buffer: _Held(s.src, self.inside(s.src)) for place, s in enumerate(body) if isinstance(s, Copy) and self.is_held(s, body[place + 1 :])}
+        held = {s.dst.buffer: _Held(s.src, test_inside(s.src, self.bounds)) for place, s in enumerate(body) if isinstance(s, Copy) and self.is_held(s, body[place + 1 :])}
         if not held:
             return body
         tests = _shared_tests(body, held)
@@ -89,7 +90,7 @@ class _InPlace(Scoped):
             return False
         if src.buffer.type != tile.type or tile.type.bits < 8 or steps is None or len(steps) < 2 or steps[-1] != 1:
             return False
-        if not (_is_matrix(copy.dst) and _is_matrix(src) and src.extents[-2:] == tile.shape[-2:] and _is_whole(copy.dst)):
+        if not (is_matrix(copy.dst) and is_matrix(src) and src.extents[-2:] == tile.shape[-2:] and is_whole(copy.dst)):
             return False
         if any(has_load(start) for start in src.starts):
             return False
@@ -98,17 +99,6 @@ class _InPlace(Scoped):
         if self.mentions[tile] != 1 + sum(count for _, count in readers):
             return False
         return last >= 0 and all(b.is_on_chip for b in written_roots(rest[: last + 1]))
-
-    def inside(self, region: Region) -> Expr:
-        """The test that all of `region` is in its buffer, without what is certain."""
-        tests: list[Expr] = []
-        for start, extent, dim in zip(region.starts, region.extents, region.buffer.shape, strict=True):
-            first, end = cast(start, INDEX), add(cast(start, INDEX), extent)
-            if not self.bounds.at_least_zero(self.bounds.sum(first)):
-                tests.append(Binary("ge", first, index(0)))
-            if not self.bounds.at_least_zero(self.bounds.sum(dim) - self.bounds.sum(first) - self.bounds.sum(extent)):
-                tests.append(Binary("le", end, cast(dim, INDEX)))
-        return every(tests)
 
 
 def _append(out: list[Stmt], stmt: Stmt) -> None:
@@ -146,10 +136,23 @@ def _through(region: Region, held: Mapping[Buffer, _Held]) -> Region:
     return Region(source.buffer, (*source.starts[:lead], *starts), (*source.extents[:lead], *region.extents[-2:]), span=region.span)
 
 
-def _is_matrix(region: Region) -> bool:
+def is_matrix(region: Region) -> bool:
     """Constant extents, all 1 but the last two."""
     return len(region.extents) > 1 and all(isinstance(e, Const) for e in region.extents) and all(is_const(e, 1) for e in region.extents[:-2])
 
 
-def _is_whole(region: Region) -> bool:
+def is_whole(region: Region) -> bool:
+    """All of a buffer."""
     return all(is_const(s, 0) for s in region.starts) and region.extents == region.buffer.shape
+
+
+def test_inside(region: Region, bounds: Bounds) -> Expr:
+    """The test that all of `region` is in its buffer, without what is certain."""
+    tests: list[Expr] = []
+    for start, extent, dim in zip(region.starts, region.extents, region.buffer.shape, strict=True):
+        first, size = cast(start, INDEX), bounds.sum(extent)
+        if not bounds.at_least_zero(bounds.sum(first)):
+            tests.append(Binary("ge", first, index(0)))
+        if not bounds.at_least_zero(bounds.sum(dim) - bounds.sum(first) - size):
+            tests.append(Binary("le", add(first, extent), cast(dim, INDEX)))
+    return every(tests)
