@@ -131,7 +131,7 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     strips = _even_runs(columns, most)
     panels = _even_runs(spec.m, _most_rows(spec.isa, most))
     tail = spec.n - (columns - 1) * lanes
-    k_block = _k_block(spec)
+    k_block = _k_block(spec, columns * lanes)
     pack_a = suffix(spec.a) != suffix(spec.acc)
     convert_b = suffix(spec.b) != suffix(spec.acc)
     pack_b = spec.trans_b or convert_b or tail != lanes or spec.far_b or _is_badly_strided(spec)
@@ -150,9 +150,10 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     )  # fmt: skip
 
 
-def _k_block(spec: GemmSpec) -> int:
-    """Steps of k between two visits of c: all of them, unless a packed strip would outgrow L2 or a float32 sum of integers 2**24."""
-    most = 2 * K_BLOCK
+def _k_block(spec: GemmSpec, columns: int) -> int:
+    """Steps of k between two visits of c: all of them, unless what is packed would outgrow L2 or a float32 sum of integers 2**24."""
+    size = spec.acc.bits // 8
+    most = 2 * K_BLOCK if columns * spec.k * size <= PACKED_BYTES or columns * K_BLOCK * size > PACKED_BYTES else K_BLOCK
     if spec.acc != spec.sum:
         largest = max(-int(spec.a.min), int(spec.a.max)) * max(-int(spec.b.min), int(spec.b.max))
         most = min(most, 2**24 // largest // 64 * 64)

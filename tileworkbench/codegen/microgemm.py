@@ -115,8 +115,6 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in range(rows)]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
-    if not converts:
-        out += ["    if (!clear) {", *(f"        {x.load(result, x.name, lanes)}" for x in cells), "    }"]
     out += ["#pragma GCC unroll 4", "    for (int64_t x = 0; x < k; x++) {"]
     loads = ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors))
     out.append(f"        const {vector} {loads};")
@@ -127,10 +125,12 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     out += ["        b += ldb;", "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
-    for x in cells:
-        if converts:
+        for x in cells:
             out.append(f"    r = __builtin_convertvector({x.name}, {result}); if (!clear) {{ {x.load(result, 'old', lanes)} r += old; }}")
-        out.append(f"    {x.store(result, 'r' if converts else x.name, lanes)}")
+            out.append(f"    {x.store(result, 'r', lanes)}")
+    else:
+        out += ["    if (!clear) {", *(f"        {x.add(result, lanes)}" for x in cells), "    }"]
+        out += [f"    {x.store(result, x.name, lanes)}" for x in cells]
     return [*out, "}", "#endif"]
 
 
@@ -145,6 +145,11 @@ class _Cell(NamedTuple):
         if self.width == lanes:
             return f"{into} = *(const {vector} *)(c + {self.offset});"
         return f"__builtin_memcpy(&{into}, c + {self.offset}, {self.width} * sizeof *c);"
+
+    def add(self, vector: str, lanes: int) -> str:
+        if self.width == lanes:
+            return f"{self.name} += *(const {vector} *)(c + {self.offset});"
+        return f"{{ {vector} old = {{0}}; {self.load(vector, 'old', lanes)} {self.name} += old; }}"
 
     def store(self, vector: str, value: str, lanes: int) -> str:
         if self.width == lanes:

@@ -67,26 +67,6 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0 * ldc + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 0 * ldc + 16);
-        __builtin_memcpy(&c0_2, c + 0 * ldc + 32, 8 * sizeof *c);
-        c1_0 = *(const twb_v16f32 *)(c + 1 * ldc + 0);
-        c1_1 = *(const twb_v16f32 *)(c + 1 * ldc + 16);
-        __builtin_memcpy(&c1_2, c + 1 * ldc + 32, 8 * sizeof *c);
-        c2_0 = *(const twb_v16f32 *)(c + 2 * ldc + 0);
-        c2_1 = *(const twb_v16f32 *)(c + 2 * ldc + 16);
-        __builtin_memcpy(&c2_2, c + 2 * ldc + 32, 8 * sizeof *c);
-        c3_0 = *(const twb_v16f32 *)(c + 3 * ldc + 0);
-        c3_1 = *(const twb_v16f32 *)(c + 3 * ldc + 16);
-        __builtin_memcpy(&c3_2, c + 3 * ldc + 32, 8 * sizeof *c);
-        c4_0 = *(const twb_v16f32 *)(c + 4 * ldc + 0);
-        c4_1 = *(const twb_v16f32 *)(c + 4 * ldc + 16);
-        __builtin_memcpy(&c4_2, c + 4 * ldc + 32, 8 * sizeof *c);
-        c5_0 = *(const twb_v16f32 *)(c + 5 * ldc + 0);
-        c5_1 = *(const twb_v16f32 *)(c + 5 * ldc + 16);
-        __builtin_memcpy(&c5_2, c + 5 * ldc + 32, 8 * sizeof *c);
-    }
 #pragma GCC unroll 4
     for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32);
@@ -97,6 +77,26 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
         const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
         const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
         b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 0 * ldc + 32, 8 * sizeof *c); c0_2 += old; }
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 1 * ldc + 32, 8 * sizeof *c); c1_2 += old; }
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 2 * ldc + 32, 8 * sizeof *c); c2_2 += old; }
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 3 * ldc + 32, 8 * sizeof *c); c3_2 += old; }
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 4 * ldc + 32, 8 * sizeof *c); c4_2 += old; }
+        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 5 * ldc + 32, 8 * sizeof *c); c5_2 += old; }
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;

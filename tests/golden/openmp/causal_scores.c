@@ -55,28 +55,6 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0 * ldc + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 0 * ldc + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 0 * ldc + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 0 * ldc + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 1 * ldc + 0);
-        c1_1 = *(const twb_v16f32 *)(c + 1 * ldc + 16);
-        c1_2 = *(const twb_v16f32 *)(c + 1 * ldc + 32);
-        c1_3 = *(const twb_v16f32 *)(c + 1 * ldc + 48);
-        c2_0 = *(const twb_v16f32 *)(c + 2 * ldc + 0);
-        c2_1 = *(const twb_v16f32 *)(c + 2 * ldc + 16);
-        c2_2 = *(const twb_v16f32 *)(c + 2 * ldc + 32);
-        c2_3 = *(const twb_v16f32 *)(c + 2 * ldc + 48);
-        c3_0 = *(const twb_v16f32 *)(c + 3 * ldc + 0);
-        c3_1 = *(const twb_v16f32 *)(c + 3 * ldc + 16);
-        c3_2 = *(const twb_v16f32 *)(c + 3 * ldc + 32);
-        c3_3 = *(const twb_v16f32 *)(c + 3 * ldc + 48);
-        c4_0 = *(const twb_v16f32 *)(c + 4 * ldc + 0);
-        c4_1 = *(const twb_v16f32 *)(c + 4 * ldc + 16);
-        c4_2 = *(const twb_v16f32 *)(c + 4 * ldc + 32);
-        c4_3 = *(const twb_v16f32 *)(c + 4 * ldc + 48);
-    }
 #pragma GCC unroll 4
     for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
@@ -86,6 +64,28 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
         const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
         const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
         b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
@@ -124,32 +124,6 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0 * ldc + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 0 * ldc + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 0 * ldc + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 0 * ldc + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 1 * ldc + 0);
-        c1_1 = *(const twb_v16f32 *)(c + 1 * ldc + 16);
-        c1_2 = *(const twb_v16f32 *)(c + 1 * ldc + 32);
-        c1_3 = *(const twb_v16f32 *)(c + 1 * ldc + 48);
-        c2_0 = *(const twb_v16f32 *)(c + 2 * ldc + 0);
-        c2_1 = *(const twb_v16f32 *)(c + 2 * ldc + 16);
-        c2_2 = *(const twb_v16f32 *)(c + 2 * ldc + 32);
-        c2_3 = *(const twb_v16f32 *)(c + 2 * ldc + 48);
-        c3_0 = *(const twb_v16f32 *)(c + 3 * ldc + 0);
-        c3_1 = *(const twb_v16f32 *)(c + 3 * ldc + 16);
-        c3_2 = *(const twb_v16f32 *)(c + 3 * ldc + 32);
-        c3_3 = *(const twb_v16f32 *)(c + 3 * ldc + 48);
-        c4_0 = *(const twb_v16f32 *)(c + 4 * ldc + 0);
-        c4_1 = *(const twb_v16f32 *)(c + 4 * ldc + 16);
-        c4_2 = *(const twb_v16f32 *)(c + 4 * ldc + 32);
-        c4_3 = *(const twb_v16f32 *)(c + 4 * ldc + 48);
-        c5_0 = *(const twb_v16f32 *)(c + 5 * ldc + 0);
-        c5_1 = *(const twb_v16f32 *)(c + 5 * ldc + 16);
-        c5_2 = *(const twb_v16f32 *)(c + 5 * ldc + 32);
-        c5_3 = *(const twb_v16f32 *)(c + 5 * ldc + 48);
-    }
 #pragma GCC unroll 4
     for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
@@ -160,6 +134,32 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
         const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
         const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
         b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
+        c5_2 += *(const twb_v16f32 *)(c + 5 * ldc + 32);
+        c5_3 += *(const twb_v16f32 *)(c + 5 * ldc + 48);
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
