@@ -308,7 +308,8 @@ class _Emitter(CFamily):
     def spec(self, s: GemmCall) -> GemmSpec:
         a, b, c = s.a.buffer.type, s.b.buffer.type, s.c.buffer.type
         try:
-            return GemmSpec(s.m, s.n, s.k, a, b, c, s.lda, s.ldb, s.ldc, s.trans_a, s.trans_b, self.isa)
+            far_a, far_b = (not o.buffer.is_on_chip for o in (s.a, s.b))
+            return GemmSpec(s.m, s.n, s.k, a, b, c, s.lda, s.ldb, s.ldc, s.trans_a, s.trans_b, self.isa, far_a, far_b)
         except ValueError as error:
             raise UnsupportedError(str(error), span=s.span) from None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
 from .stmt import Body, Stmt
@@ -42,6 +42,18 @@ class Address(Expr):
     @property
     def dtype(self) -> DType:
         return INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Apart(Expr):
+    """Whether two global arrays of a call are not one: the caller may pass an array twice, but not two that overlap in another way."""
+
+    a: Buffer
+    b: Buffer
+
+    @property
+    def dtype(self) -> DType:
+        return BOOL
 
 
 @dataclass(frozen=True, slots=True)

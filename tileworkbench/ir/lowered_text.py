@@ -10,6 +10,7 @@ from ..base.dtypes import INDEX
 from .expr import Expr, Var
 from .lowered import (
     Address,
+    Apart,
     AllocateGlobal,
     AtomicOp,
     CopyElements,
@@ -36,6 +37,8 @@ def lowered_expr(e: Expr, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"{name(buffer)}@[{show(offset)}]" + ("?" if not anywhere and buffer.scope != "var" else "")
         case Address(buffer, offset):
             return f"&{name(buffer)}@[{show(offset)}]"
+        case Apart(a, b):
+            return f"{name(a)} is not {name(b)}"
         case LibraryCall(called, args):
             return f"{called}({', '.join(show(a) for a in args)})"
         case AtomicOp(op, buffer, offset, value):

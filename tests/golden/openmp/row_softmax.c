@@ -55,19 +55,14 @@ TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
 }
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
-TWB_FN float twb_scale_f32(float p, int32_t k) {
-    int32_t h = k >> 1;
-    return p * twb_f32_bits((uint32_t)(h + 127) << 23) * twb_f32_bits((uint32_t)(k - h + 127) << 23);
+TWB_FN float twb_exp_f32(float x) {
+    float t = x * 0x1.715476p+0f + 12582912.0f, n = t - 12582912.0f;
+    float r = (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
+    uint32_t u = twb_bits_f32((((((0x1.6a4eeep-10f * r + 0x1.123982p-7f) * r + 0x1.5558aep-5f) * r + 0x1.555492p-3f) * r + 0x1.fffffcp-2f) * r * r + r) + 1.0f) + (twb_bits_f32(t) << 23);
+    u = x < -0x1.5d589ep+6f ? 0 : u;
+    float e = twb_f32_bits(u);
+    return x < 0x1.62e430p+6f ? e : x * __builtin_inff();
 }
-TWB_FN float twb_exp_scaled_f32(float x, int32_t shift) {
-    float y = x < -105.0f ? -105.0f : x;
-    y = y > 90.0f ? 90.0f : y;
-    float t = y * 0x1.715476p+0f + 12582912.0f, n = t - 12582912.0f;
-    int32_t k = (int32_t)twb_bits_f32(t) - 0x4b400000;
-    float r = (y - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
-    return twb_scale_f32((((((0x1.6a4eeep-10f * r + 0x1.123982p-7f) * r + 0x1.5558aep-5f) * r + 0x1.555492p-3f) * r + 0x1.fffffcp-2f) * r * r + r) + 1.0f, k + shift);
-}
-TWB_FN float twb_exp_f32(float x) { return twb_exp_scaled_f32(x, 0); }
 TWB_FN float twb_fold_add_f32(twb_vf v) {
     float t[TWB_LANES];
     __builtin_memcpy(t, &v, sizeof t);

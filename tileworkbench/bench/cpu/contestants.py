@@ -30,7 +30,7 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
     """A kernel that writes into its last argument, its schedule in words, and the shape and dtype ("": the input's) of that argument."""
     match p.kind:
         case "gemm":
-            s = gemm.default_schedule(*p.shape)
+            s = gemm.default_schedule(*p.shape, p.dtype)
             m, n, k = p.shape
             out, total = ("int32", "int32") if p.dtype == "int8" else (p.dtype, "float32")
             program = gemm.program(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, p.dtype, out, False, total)
@@ -40,7 +40,7 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(linear.gemv_program(n, k, 16, 512, p.dtype)), "16x512", (n,), ""
         case "w4":
             m, n, k = p.shape
-            return compile(linear.w4_program(m, n, k, SCALE_COLUMNS, min(m, 16), 64, 256, p.dtype)), "64x256", (m, n), ""
+            return compile(linear.default_w4_program(m, n, k, SCALE_COLUMNS, p.dtype)), "64x256" if m > 4 else "64 rows", (m, n), ""
         case "attention":
             b, h, seq, dim = p.shape
             a = attention.default_schedule(seq)
