@@ -48,7 +48,7 @@ class _Expand(Scoped):
             case Gemm():
                 return _spanned(self.gemm(stmt), stmt)
             case Reduce(src=src, dst=dst):
-                before, (source, target), after = self.stage((src, "r"), (dst, "rw"))
+                before, (source, target), after = self.stage((src, "r"), (dst, "rw"), from_global=True)
                 loops, tiles = reduce_loops(replace(stmt, src=source, dst=target), self.names)
                 self.tiles += tiles
                 return _spanned((*before, *loops, *after), stmt)
@@ -95,19 +95,19 @@ class _Expand(Scoped):
         return (*before, call, *after)
 
     def stage(
-        self, *operands: tuple[Region, str], in_place: bool = False, unpacked: bool = False
+        self, *operands: tuple[Region, str], in_place: bool = False, unpacked: bool = False, from_global: bool = False
     ) -> tuple[Body, tuple[Region, ...], Body]:  # fmt: skip
         """Copies that bring operands into plain tiles, the regions to use, and copies that take results back.
 
         A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `unpacked`: 4-bit
-        operands get tiles of bytes.
+        operands get tiles of bytes. `from_global`: what is only read may stay in global memory.
         """
         before: list[Stmt] = []
         after: list[Stmt] = []
         regions: list[Region] = []
         for place, (region, mode) in enumerate(operands):
             others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
-            if self.is_plain(region) and not ("w" in mode and any(self.share(region, r) for r in others)):
+            if self.is_plain(region, from_global and "w" not in mode) and not ("w" in mode and any(self.share(region, r) for r in others)):
                 regions.append(region)
                 continue
             tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked)
@@ -118,11 +118,11 @@ class _Expand(Scoped):
                 after += copy_loops(Copy(whole(tile), region), self.bounds, self.names)
         return tuple(before), tuple(regions), tuple(after)
 
-    def is_plain(self, region: Region) -> bool:
-        """On chip, inside, of known strides and contiguous rows of whole bytes."""
+    def is_plain(self, region: Region, from_global: bool = False) -> bool:
+        """On chip (or wherever it may be), inside, of known strides and contiguous rows of whole bytes."""
         buffer = region.buffer
         steps = static_strides(buffer)
-        if not buffer.is_on_chip or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
+        if not (buffer.is_on_chip or from_global) or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
             return False
         return all(self._fits(start, extent, dim) for start, extent, dim in zip(region.starts, region.extents, buffer.shape, strict=True))
 
