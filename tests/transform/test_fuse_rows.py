@@ -13,6 +13,7 @@ from tileworkbench.ir.node import walk
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import Copy, For, If, Kernel, ParallelFor, Reduce, Stmt
 from tileworkbench.transform.fuse_rows import fuse_rows
+from tileworkbench.transform.jam_rows import jam_rows
 from tileworkbench.transform.join_sums import join_sums
 from tileworkbench.transform.lowering import C_STEPS, run_steps
 
@@ -244,3 +245,40 @@ def test_a_loop_of_one_iteration_is_its_body() -> None:
     assert not any(isinstance(n, Loop) and not n.simd for n in after)
     out = agree(kern, [random_array((1, COLS), "float32"), np.zeros((1, COLS), np.float32)])
     assert out[1].max() == 0
+
+
+# ---------------------------------------------------------------------------------------------- sums side by side
+@pytest.mark.parametrize(("rows", "step"), [(16, 16), (24, 12), (7, 7), (17, 1), (1, 1)])
+def test_sums_of_several_rows_are_taken_at_once(rows: int, step: int) -> None:
+    w, x, y = tensor("W", (rows, 40)), tensor("V", (40,)), tensor("Z", (rows,))
+    p, z = tile("p", (rows, 40)), tile("z", (rows,))
+    body = [
+        over(lambda i: [put(z, i, const(1.0, F32))], (rows,)),
+        over(lambda i, j: [put(p, i, j, mul(at(w, i, j), at(x, j)))], (rows, 40)),
+        Reduce("sum", whole(p), whole(z), 1, clear=False),
+        Copy(whole(z), whole(y)),
+    ]
+    kern = program(body, (w, x, y), (p, z))
+    after = jam_rows(join_sums(fuse_rows(before_fusing(kern))))
+    assert jam_rows(after) is after
+    sums = [n for n in walk(after) if isinstance(n, Loop) and n.reductions]
+    assert [len(n.reductions) for n in sums] == [step]
+    agree(kern, [random_array((rows, 40), "float32"), random_array((40,), "float32", 1), random_array((rows,), "float32", 2)], rtol=1e-6)
+
+
+def test_sums_that_wait_for_the_row_before_are_taken_in_turn() -> None:
+    """Each row is scaled by the sum of the one before it."""
+    p, z = tile("p", (ROWS, COLS)), tile("z", (ROWS + 1,))
+    v = Var("v")
+    body = [
+        over(lambda i: [put(z, i, const(1.0, F32))], (ROWS + 1,)),
+        For(v, ix(0), ix(ROWS), (
+            over(lambda j: [put(p, v, j, mul(at(X, v, j), at(z, v)))], (COLS,)),
+            Reduce("sum", box(p, (v, 0), (1, COLS)), box(z, (add(v, 1),), (1,)), 1),
+            over(lambda j: [put(z, add(v, 1), mul(at(z, add(v, 1)), 0.01))], (1,)),
+        )),
+        over(lambda i: [put(R, i, at(z, add(i, 1)))], (ROWS,)),
+    ]  # fmt: skip
+    kern = program(body, (X, R), (p, z))
+    agree(kern, [random_array((ROWS, COLS), "float32"), random_array((ROWS,), "float32")], rtol=1e-5)
+    assert all(len(n.reductions) < 2 for n in walk(jam_rows(join_sums(fuse_rows(before_fusing(kern))))) if isinstance(n, Loop))

@@ -22,6 +22,7 @@ from .forward_copies import forward_copies
 from .fuse_rows import fuse_rows
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
+from .jam_rows import jam_rows
 from .join_sums import join_sums
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
@@ -65,6 +66,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
+    Step(jam_rows, because="joined sums are what it takes together"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(place_tiles, because="expand_tiles adds tiles"),
