@@ -280,14 +280,7 @@ static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, i
     #pragma omp simd
     for (int32_t j = 0; j < 64; ++j) {
       /* programs.py:24: C_local[i, j] = T.max(C_local[i, j], 0.0) */
-      C_local[i * 64 + j] = twb_max_f32(C_local[i * 64 + j], 0.0f);
-    }
-  }
-  /* programs.py:25: T.copy(C_local, C[by * 64, bx * 64]) */
-  for (int64_t i = 0; i < 64; ++i) {
-    #pragma omp simd
-    for (int32_t j = 0; j < 64; ++j) {
-      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(C_local[i * 64 + j]);
+      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(twb_max_f32(C_local[i * 64 + j], 0.0f));
     }
   }
 }
