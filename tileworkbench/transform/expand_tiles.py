@@ -109,7 +109,9 @@ class _Expand(Scoped):
         regions: list[Region] = []
         for place, (region, mode) in enumerate(operands):
             others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
-            if self.is_plain(region, anywhere=factors and (mode == "r" or self.is_apart(region, operands))) and not ("w" in mode and any(self.share(region, r) for r in others)):
+            if self.is_plain(region, anywhere=factors and (mode == "r" or self.is_apart(region, operands))) and not (
+                "w" in mode and any(self.share(region, r) for r in others)
+            ):
                 regions.append(region)
                 continue
             tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked=factors)
