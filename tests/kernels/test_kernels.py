@@ -9,15 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileworkbench.base.cpu import AVX2, GENERIC, host_isa
 from tileworkbench.base.dtypes import DType
+from tileworkbench.codegen import openmp
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
+from tileworkbench.runtime import target_c
 from tileworkbench.runtime.jit import compile
 
-TARGETS = ["c", "interpret"]
+NARROWER = {"avx2": AVX2, "generic": GENERIC}  # the target c, restricted to what these have
+TARGETS = ["c", *(name for name, isa in NARROWER.items() if isa.flags <= host_isa().flags), "interpret"]
 
 
 def run(program: PrimFunc, target: str, *inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if target in NARROWER:
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (target_c, openmp):
+                patch.setattr(module, "host_isa", lambda: NARROWER[target])
+            return run(program, "c", *inputs)
     out: np.ndarray[Any, Any] = np.asarray(compile(program, out_idx=-1, target=target)(*inputs), dtype=np.float64)
     return out
 
@@ -80,14 +89,16 @@ def test_gemv(shape: tuple[int, int], target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("m", [1, 5])
-def test_linear_with_four_bit_weights(m: int, target: str) -> None:
-    n, k, group = 37, 128, 32
+@pytest.mark.parametrize(("m", "n", "k", "group"), [(1, 37, 128, 32), (5, 37, 128, 32), (2, 1, 64, 64), (3, 16, 96, 8)], ids=str)
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_linear_with_four_bit_weights(m: int, n: int, k: int, group: int, by_rows: bool, target: str) -> None:
     x, scales = random(15, m, k), np.abs(random(16, n, k // group))
     packed = np.random.default_rng(17).integers(0, 256, (n, k // 2)).astype("uint8")
     q = np.stack([packed & 15, packed >> 4], axis=-1).reshape(n, k).astype(np.float64) - 8
     w = q * np.repeat(scales.astype(np.float64), group, axis=1)
-    got = run(linear.w4_program(m, n, k, group, 4, 16, 64, "float32"), target, x, packed, scales)
+    block_k = max(group, 32)
+    program = linear.w4_rows_program(m, n, k, group, 16, "float32") if by_rows else linear.w4_program(m, n, k, group, 4, 16, block_k, "float32")
+    got = run(program, target, x, packed, scales)
     wide = x.astype(np.float64)
     assert np.all(np.abs(got - wide @ w.T) <= (k + 4) * 2.0**-24 * (np.abs(wide) @ np.abs(w.T)))
 

@@ -59,7 +59,7 @@ def test_packed_operands_lie_behind_the_tiles_as_the_text_says() -> None:
 @pytest.mark.parametrize("isa", [AVX512, AVX2], ids=lambda i: i.name)
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 96, 64), (32, 80, 768), (48, 64, 128)])
 def test_packed_strips_follow_the_plan(isa: object, m: int, n: int, k: int) -> None:
-    """b as [k][columns of the strip]: neighbours in a row are neighbours in memory, strips follow one another or reuse the same bytes, a strip is packed one to one."""
+    """b as [k][columns of the strip]: neighbours in a row are neighbours in memory, strips follow one another or reuse the same bytes."""
     program = product("float16", m, n, k)
     found = {b.buffer: b for b in layouts_of(program, isa=isa)}["B packed"]  # type: ignore[arg-type]
     plan = plan_gemm(_spec(program, isa))

@@ -7,7 +7,9 @@ strip's row of b, broadcast one value of a per row, multiply and add (which the 
         for each panel of rows:      a read in place, one broadcast at a time; converted once beforehand if its type differs
             for each strip:          kernel
 
-Where b is not packed, or is too large to be packed at once, strips are the outer loop. Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
+Where b is not packed, or is too large to be packed at once, strips are the outer loop.
+
+Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
 float32 for float16, bfloat16 and float8 results (rounded once at the end), in int32 (wrapping) for the smaller integers.
 
 >>> from tileworkbench.base.dtypes import DType

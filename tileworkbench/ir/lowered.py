@@ -198,6 +198,7 @@ class Grid(Stmt):
     """A launch: `body` for every block, blocks in any order on any core. `extents` and `vars` are x first.
 
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
+    From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
     """
 
     name: str
@@ -206,3 +207,4 @@ class Grid(Stmt):
     tiles: tuple[Tile, ...]
     body: Body
     scratch_bytes: int = 0
+    enough_blocks: int | None = 0

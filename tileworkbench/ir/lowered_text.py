@@ -10,8 +10,8 @@ from ..base.dtypes import INDEX
 from .expr import Expr, Var
 from .lowered import (
     Address,
-    Apart,
     AllocateGlobal,
+    Apart,
     AtomicOp,
     CopyElements,
     Declare,
@@ -71,10 +71,11 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"allocate {name(buffer)}: {buffer.type}[{', '.join(show(d) for d in buffer.shape)}]"
         case PrintLine(parts):
             return f"print {', '.join(repr(p.text) if isinstance(p, Text) else show(p) for p in parts)}"
-        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes):
+        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough):
             over = f"({', '.join(_bound(v) for v in grid_vars)}) in ({', '.join(show(e) for e in extents)})"
             places = ", ".join(f"{name(t.buffer)} at {t.offset}" for t in tiles if t.buffer.view_of is None)
-            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{': ' if places else ''}{places}:"
+            shared = ", on one thread" if enough is None else f", shared from {enough} blocks on" if enough else ""
+            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{shared}{': ' if places else ''}{places}:"
         case _:
             return None
 

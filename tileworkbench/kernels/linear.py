@@ -1,8 +1,8 @@
 """Y = X @ W^T for weights W (n, k) as layers store them: in full width with few rows of X, and with four-bit weights.
 
 With one row there is nothing to reuse, and the kernel is a walk over W at the speed of memory: a product and a sum for each of its elements. Four-bit
-weights lie two in a byte, the even column in the low half, and stand for (q - 8) * scale, with one scale for `group` columns of a row; a block
-expands its tile of them on chip, so that memory moves an eighth of the bytes of float32.
+weights lie two in a byte, the even column in the low half, and stand for (q - 8) * scale, with one scale for `group` columns of a row. Memory moves
+an eighth of the bytes of float32: a block expands its tile of them on chip or, with few rows of X, a word of them in registers.
 """
 
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
@@ -64,12 +64,66 @@ def w4_program(m: int, n: int, k: int, group: int, block_m: int, block_n: int, b
     return result
 
 
-_gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(w4_program)
+def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str) -> PrimFunc:
+    """The tile program of Y = X W^T with four-bit W for a few rows of X, without a matrix product. `group` is a multiple of 8.
+
+    A block walks over `block_n` rows of W, one after the other, by words of eight weights. x[p] holds every eighth number of X from the p-th on, so
+    that weight p of a word meets x[p] at the place of the word: all accesses are contiguous. A weight becomes a float where it lies: bits 4 p and up
+    of the mantissa of 2**23 are worth 16**p, so with them or-ed in the number is 2**23 + q * 16**p, and x[p] is divided by 16**p.
+    """
+    words = group // 8
+
+    @T.prim_func
+    def linear_w4_rows(
+        X: T.Tensor((m, k), dtype), Q: T.Tensor((n, k // 2), "uint8"), S: T.Tensor((n, k // group), "float32"), Y: T.Tensor((m, n), dtype)
+    ):
+        with T.Kernel(T.ceildiv(n, block_n), m) as (bx, by):
+            x = T.alloc_shared((8, k // 8), "float32")
+            sums = T.alloc_fragment((1, words), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            y = T.alloc_fragment((block_n,), "float32")
+            packed = T.view(Q, (n, k // 8), "uint32")
+            for p in range(8):
+                for j in T.Parallel(k // 8):
+                    x[p, j] = T.cast(X[by, 8 * j + p], "float32") / 16.0 ** (p % 4)
+            for i in T.serial(block_n):
+                row = T.min(bx * block_n + i, n - 1)
+                T.clear(sums)
+                for g in T.serial(k // group):
+                    for j in T.Parallel(words):
+                        low = packed[row, g * words + j]
+                        half = (low, low >> T.uint32(16))
+                        bits = [T.uint32(0x4B000000) | half[p // 4] & T.uint32(15 << 4 * (p % 4)) for p in range(8)]
+                        weight = [T.reinterpret(bits[p], "float32") - (2.0**23 + 8 * 16 ** (p % 4)) for p in range(8)]
+                        products = [weight[p] * x[p, g * words + j] for p in range(8)]
+                        sums[0, j] += S[row, g] * sum(products[1:], products[0])
+                T.reduce_sum(sums, total, dim=1)
+                y[i] = total[0]
+            T.copy(y, Y[by, bx * block_n])
+
+    result: PrimFunc = linear_w4_rows
+    return result
 
 
-def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int = 16, block_k: int = 512) -> JITKernel:
+def default_w4_program(m: int, n: int, k: int, group: int, dtype: str, block_n: int = 64, block_k: int = 256) -> PrimFunc:
+    """The program that suits `m` rows of X: with a few, expanding the weights for a matrix product costs more than what it saves."""
+    if m <= 4 and group % 8 == 0:
+        return w4_rows_program(m, n, k, group, block_n, dtype)
+    return w4_program(m, n, k, group, min(m, 16), block_n, block_k, dtype)
+
+
+_gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(default_w4_program)
+
+
+def gemv_schedule(n: int, k: int) -> tuple[int, int]:
+    """Rows and columns of a block: whole rows where x stays in L2, enough of them to read x seldom."""
+    return next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16)), min(k, 1 << 15)
+
+
+def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None) -> JITKernel:
     """A kernel y = W x for W (n, k), x (k,), y (n,). Products are summed in float32."""
-    kernel: JITKernel = _gemv(n, k, block_n, min(block_k, k), dtype)
+    rows, columns = gemv_schedule(n, k)
+    kernel: JITKernel = _gemv(n, k, block_n or rows, min(block_k or columns, k), dtype)
     return kernel
 
 
@@ -80,5 +134,5 @@ def linear_w4(m: int, n: int, k: int, *, group: int = 128, dtype: str = "float32
     """
     if block_k % group or k % block_k:
         raise ValueError(f"linear_w4: k={k} must be a multiple of block_k={block_k}, and that of group={group}")
-    kernel: JITKernel = _w4(m, n, k, group, min(m, 16), block_n, block_k, dtype)
+    kernel: JITKernel = _w4(m, n, k, group, dtype, block_n, block_k)
     return kernel

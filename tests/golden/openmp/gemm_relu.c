@@ -50,7 +50,7 @@ TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, i
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -61,6 +61,34 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
+}
+#if defined(_OPENMP) && defined(__linux__)
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
+extern int omp_get_thread_num(void), omp_get_num_threads(void);
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
+static __attribute__((cold)) void twb_pin(void) {
+  static _Thread_local int seen;
+  const int number = omp_get_thread_num(), team = omp_get_num_threads();
+  if (number == 0 || seen == team) return;
+  seen = team;
+  uint64_t mask[128] = {0}, own[128] = {0};
+  int count = 0, place = -1;
+  if (sched_getaffinity(0, sizeof mask, mask)) return;
+  for (int i = 0; i < 8192; ++i) {
+    if (mask[i / 64] >> i % 64 & 1 && count++ == number) place = i;
+  }
+  if (count != team || place < 0) return;
+  own[place / 64] = (uint64_t)1 << place % 64;
+  sched_setaffinity(0, sizeof own, own);
+}
+#else
+static void twb_pin(void) {}
+#endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
 #ifndef TWB_5X4_V16F32
 #define TWB_5X4_V16F32
@@ -252,14 +280,7 @@ static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, i
     #pragma omp simd
     for (int32_t j = 0; j < 64; ++j) {
       /* programs.py:24: C_local[i, j] = T.max(C_local[i, j], 0.0) */
-      C_local[i * 64 + j] = twb_max_f32(C_local[i * 64 + j], 0.0f);
-    }
-  }
-  /* programs.py:25: T.copy(C_local, C[by * 64, bx * 64]) */
-  for (int64_t i = 0; i < 64; ++i) {
-    #pragma omp simd
-    for (int32_t j = 0; j < 64; ++j) {
-      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(C_local[i * 64 + j]);
+      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(twb_max_f32(C_local[i * 64 + j], 0.0f));
     }
   }
 }
@@ -270,10 +291,14 @@ int32_t run_gemm_relu(const int64_t *args, int32_t threads) {
   uint16_t *const C = (uint16_t *)args[2];
   int32_t failed = 0;
   /* programs.py:14: with T.Kernel(T.ceildiv(256, 64), T.ceildiv(256, 64), threads=128) as (bx, by): */
-  #pragma omp parallel for collapse(2) schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t by = 0; by < 4; ++by)
-    for (int64_t bx = 0; bx < 4; ++bx)
-      gemm_relu_block(A, B, C, bx, by, &failed);
+  #pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    twb_pin();
+    #pragma omp for collapse(2) schedule(dynamic, 1) nowait
+    for (int64_t by = 0; by < 4; ++by)
+      for (int64_t bx = 0; bx < 4; ++bx)
+        gemm_relu_block(A, B, C, bx, by, &failed);
+  }
   if (failed) return failed;
   (void)args, (void)threads;
   return 0;

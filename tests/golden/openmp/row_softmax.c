@@ -55,46 +55,18 @@ TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
 }
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
-TWB_FN float twb_scale_f32(float p, int32_t k) {
-    int32_t h = k >> 1;
-    return p * twb_f32_bits((uint32_t)(h + 127) << 23) * twb_f32_bits((uint32_t)(k - h + 127) << 23);
-}
-TWB_FN float twb_exp_scaled_f32(float x, int32_t shift) {
-    float y = x < -105.0f ? -105.0f : x;
-    y = y > 90.0f ? 90.0f : y;
-    float t = y * 0x1.715476p+0f + 12582912.0f, n = t - 12582912.0f;
-    int32_t k = (int32_t)twb_bits_f32(t) - 0x4b400000;
-    float r = (y - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
-    return twb_scale_f32((((((0x1.6a4eeep-10f * r + 0x1.123982p-7f) * r + 0x1.5558aep-5f) * r + 0x1.555492p-3f) * r + 0x1.fffffcp-2f) * r * r + r) + 1.0f, k + shift);
-}
-TWB_FN float twb_exp_f32(float x) { return twb_exp_scaled_f32(x, 0); }
-TWB_FN float twb_fold_add_f32(twb_vf v) {
-    float t[TWB_LANES];
-    __builtin_memcpy(t, &v, sizeof t);
-    #if TWB_LANES > 8
-    for (int l = 0; l < 8; l++) { const float x = t[l], y = t[l + 8]; t[l] = x + y; }
-    #endif
-    #if TWB_LANES > 4
-    for (int l = 0; l < 4; l++) { const float x = t[l], y = t[l + 4]; t[l] = x + y; }
-    #endif
-    for (int l = 0; l < 2; l++) { const float x = t[l], y = t[l + 2]; t[l] = x + y; }
-    for (int l = 0; l < 1; l++) { const float x = t[l], y = t[l + 1]; t[l] = x + y; }
-    return t[0];
-}
-TWB_FN float twb_row_sum_f32(const float *x_, int64_t n) {
-    twb_vf a = {0}, b = {0}, c = {0}, d = {0};
-    int64_t i = 0;
-    for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) { a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES); b += *(const twb_vf *)(x_ + i + 1 * TWB_LANES); c += *(const twb_vf *)(x_ + i + 2 * TWB_LANES); d += *(const twb_vf *)(x_ + i + 3 * TWB_LANES); }
-    for (; i + TWB_LANES <= n; i += TWB_LANES) a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES);
-    a = (a + b) + (c + d);
-    float s = 0;
-    for (int64_t l = 0; l < n - i; l++) s += x_[i + l];
-    return s + twb_fold_add_f32(a);
+TWB_FN float twb_exp_f32(float x) {
+    float t = x * 0x1.715476p+0f + 12582912.0f, n = t - 12582912.0f;
+    float r = (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
+    uint32_t u = twb_bits_f32((((((0x1.6a4eeep-10f * r + 0x1.123982p-7f) * r + 0x1.5558aep-5f) * r + 0x1.555492p-3f) * r + 0x1.fffffcp-2f) * r * r + r) + 1.0f) + (twb_bits_f32(t) << 23);
+    u = x < -0x1.5d589ep+6f ? 0 : u;
+    float e = twb_f32_bits(u);
+    return x < 0x1.62e430p+6f ? e : x * __builtin_inff();
 }
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -105,6 +77,34 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
+}
+#if defined(_OPENMP) && defined(__linux__)
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
+extern int omp_get_thread_num(void), omp_get_num_threads(void);
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
+static __attribute__((cold)) void twb_pin(void) {
+  static _Thread_local int seen;
+  const int number = omp_get_thread_num(), team = omp_get_num_threads();
+  if (number == 0 || seen == team) return;
+  seen = team;
+  uint64_t mask[128] = {0}, own[128] = {0};
+  int count = 0, place = -1;
+  if (sched_getaffinity(0, sizeof mask, mask)) return;
+  for (int i = 0; i < 8192; ++i) {
+    if (mask[i / 64] >> i % 64 & 1 && count++ == number) place = i;
+  }
+  if (count != team || place < 0) return;
+  own[place / 64] = (uint64_t)1 << place % 64;
+  sched_setaffinity(0, sizeof own, own);
+}
+#else
+static void twb_pin(void) {}
+#endif
 
 static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, int32_t *failed) {
   char *const scratch = twb_scratch(4224);
@@ -128,19 +128,18 @@ static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, i
   /* programs.py:42: T.reduce_max(x, top, dim=1) */
   for (int64_t i = 0; i < 8; ++i) {
     top[i] = twb_row_max_f32(&x[i * 128], 128);
-  }
-  /* programs.py:43: for i, j in T.Parallel(8, 128): */
-  for (int64_t i = 0; i < 8; ++i) {
+    /* programs.py:43: for i, j in T.Parallel(8, 128): */
     const float top_0 = top[i];
-    #pragma omp simd
+    float sum = 0.0f;
+    #pragma omp simd reduction(+:sum)
     for (int32_t j = 0; j < 128; ++j) {
       /* programs.py:44: x[i, j] = T.exp(x[i, j] - top[i]) */
-      x[i * 128 + j] = twb_exp_f32(x[i * 128 + j] - top_0);
+      const float x_j = twb_exp_f32(x[i * 128 + j] - top_0);
+      x[i * 128 + j] = x_j;
+      /* programs.py:45: T.reduce_sum(x, total, dim=1) */
+      sum = sum + x_j;
     }
-  }
-  /* programs.py:45: T.reduce_sum(x, total, dim=1) */
-  for (int64_t i = 0; i < 8; ++i) {
-    total[i] = twb_row_sum_f32(&x[i * 128], 128);
+    total[i] = sum;
   }
   const int64_t i_last = twb_min_i64(m - bx * 8, 8);
   /* programs.py:46: for i, j in T.Parallel(8, 100): */
@@ -160,9 +159,13 @@ int32_t run_row_softmax(const int64_t *args, int32_t threads) {
   const int64_t m = args[2];
   int32_t failed = 0;
   /* programs.py:36: with T.Kernel(T.ceildiv(M, 8), threads=128) as bx: */
-  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
-    row_softmax_block(X, Y, m, bx, &failed);
+  #pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    twb_pin();
+    #pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
+      row_softmax_block(X, Y, m, bx, &failed);
+  }
   if (failed) return failed;
   (void)args, (void)threads;
   return 0;

@@ -57,7 +57,7 @@ def _narrow(short: str) -> tuple[CFunction, ...]:
         up = function("float twb_bf16_to_f32(uint16_t h)", "return twb_f32_bits((uint32_t)h << 16);", "twb_f32_bits")
         down = function(
             "uint16_t twb_f32_to_bf16(float x)",
-            "uint32_t u = twb_bits_f32(x), r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;\nreturn (uint16_t)(x == x ? r : (u >> 16 | 0x40u));",
+            "uint32_t u = twb_bits_f32(x), r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;\nreturn (uint16_t)(x == x ? r : 0x7fc0u);",
             "twb_bits_f32",
         )
     else:

@@ -2,8 +2,11 @@
 
 e**x = 2**n * e**r with n the nearest integer to x / log 2: adding 1.5 * 2**23 rounds and leaves n in the low bits. log x = n log 2 + log m
 with m in [2/3, 4/3). The polynomials were fitted to the least relative error of the whole function (minimax by weighted least squares,
-coefficients rounded to float32 one after the other); log 2 comes in two parts so that n times the first is exact.
-Errors stay below 2 units in the last place (tanh: 2.5, pow: 1), denormal results included; the tests measure them.
+coefficients rounded to float32 one after the other; exp2, which softmax waits for, to the least error in units of the last place); log 2 comes in
+two parts so that n times the first is exact.
+Errors stay below 2 units in the last place (exp: 1, exp2: 1.8, tanh and sigmoid: 2.5, pow: 1; exp2 on processors without fused multiply-add:
+2.1); the tests measure them. exp, exp2 and exp10 overflow to infinity where float32 does; results below 2**-126, the least normal number, are 0,
+also where they are part of another function (sigmoid).
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ def horner(x: str, coefficients: tuple[str, ...]) -> str:
     return text
 
 
-# relative errors of the polynomials alone: 3.0e-9, 3.1e-9, 4.3e-10, 4.7e-9 (half a unit in the last place is 6e-8)
-_EXP2 = horner("f", ("0x1.62e430p-1f", "0x1.ebfbdcp-3f", "0x1.c6af7cp-5f", "0x1.3b2de0p-7f", "0x1.5f082ep-10f", "0x1.416b50p-13f"))
+# 1.06 units in the last place; relative errors of the others alone: 3.1e-9, 4.3e-10, 4.7e-9 (half a unit in the last place is 6e-8)
+_EXP2 = horner("f", ("0x1.62e424p-1f", "0x1.ebf9b6p-3f", "0x1.c6babap-5f", "0x1.3cec48p-7f", "0x1.5aac90p-10f"))
 _EXP = horner("r", ("0x1.fffffcp-2f", "0x1.555492p-3f", "0x1.5558aep-5f", "0x1.123982p-7f", "0x1.6a4eeep-10f"))
 _EXPM1 = horner("r", ("0.5f", "0x1.555554p-3f", "0x1.5554f8p-5f", "0x1.1112d8p-7f", "0x1.6d3a44p-10f", "0x1.9e730cp-13f"))
 _LOG = horner(
@@ -52,9 +55,14 @@ _POW_EXP = horner("f", (
 _POW_LOG = horner("z", tuple(f"(2.8853900817779268 / {2 * i + 1})" for i in range(9)))
 
 _SPLIT = """\
-float t = y * $per + 12582912.0f, n = t - 12582912.0f;
-int32_t k = (int32_t)twb_bits_f32(t) - 0x4b400000;
-float r = (y - n * $high) - n * $low;"""
+float t = $x * $per + 12582912.0f, n = t - 12582912.0f;
+float r = ($x - n * $high) - n * $low;"""
+# n is added to the exponent of 2**r, an integer operation; it cannot round to a denormal, and what it makes of infinity and NaN is not used
+_SCALE = """
+uint32_t u = twb_bits_f32($power) + (twb_bits_f32(t) << 23)$shift;
+u = x < $least ? 0 : u;
+float e = twb_f32_bits(u);
+return x < $most ? e : x * __builtin_inff();"""
 _LN2 = {"per": "0x1.715476p+0f", "high": "0x1.62e400p-1f", "low": "0x1.7f7d1cp-20f"}
 _LOG_PARTS = """\
 float y = x < 0x1p-126f ? x * 0x1p23f : x;
@@ -72,37 +80,36 @@ def exp_functions() -> tuple[CFunction, ...]:
 
 
 def _exponentials() -> tuple[CFunction, ...]:
+    power = f"({_EXP} * r * r + r) + 1.0f"
     clamp = "float y = x < $least ? $least : x;\ny = y > $most ? $most : y;\n"
     return (
-        # two factors, each a normal number, so that the product rounds once on its way to a denormal or overflows to infinity
         function(
-            "float twb_scale_f32(float p, int32_t k)",
-            "int32_t h = k >> 1;\nreturn p * twb_f32_bits((uint32_t)(h + 127) << 23) * twb_f32_bits((uint32_t)(k - h + 127) << 23);",
-            "twb_f32_bits",
+            "float twb_exp_f32(float x)",
+            _SPLIT + _SCALE,
+            *_BITS, power=power, shift="", least="-0x1.5d589ep+6f", most="0x1.62e430p+6f", x="x", **_LN2,
         ),
         function(
-            "float twb_exp_scaled_f32(float x, int32_t shift)",  # 2**shift * e**x
-            f"{clamp}{_SPLIT}\nreturn twb_scale_f32(({_EXP} * r * r + r) + 1.0f, k + shift);",
-            "twb_bits_f32", "twb_scale_f32", least="-105.0f", most="90.0f", **_LN2,
+            "float twb_half_exp_f32(float x)",  # e**x / 2
+            _SPLIT + _SCALE,
+            *_BITS, power=power, shift=" - 0x800000u", least="-0x1.5a92d6p+6f", most="0x1.65a9fap+6f", x="x", **_LN2,
         ),
-        function("float twb_exp_f32(float x)", "return twb_exp_scaled_f32(x, 0);", "twb_exp_scaled_f32"),
         function(
             "float twb_exp2_f32(float x)",
-            f"{clamp}float t = y + 12582912.0f, f = y - (t - 12582912.0f);\n"
-            f"return twb_scale_f32({_EXP2} * f + 1.0f, (int32_t)twb_bits_f32(t) - 0x4b400000);",
-            "twb_bits_f32", "twb_scale_f32", least="-151.0f", most="129.0f",
+            f"float t = x + 12582912.0f, f = x - (t - 12582912.0f);{_SCALE}",
+            *_BITS, power=f"{_EXP2} * f + 1.0f", shift="", least="-126.0f", most="128.0f",
         ),
         function(
             "float twb_exp10_f32(float x)",
-            f"{clamp}{_SPLIT}\nr = r * 0x1.26bb1cp+1f - r * 0x1.12aabap-25f;\nreturn twb_scale_f32(({_EXP} * r * r + r) + 1.0f, k);",
-            "twb_bits_f32", "twb_scale_f32", least="-46.0f", most="39.0f", per="0x1.a934f0p+1f", high="0x1.344000p-2f", low="0x1.3509f8p-18f",
+            f"{_SPLIT}\nr = r * 0x1.26bb1cp+1f - r * 0x1.12aabap-25f;{_SCALE}",
+            *_BITS, power=power, shift="", least="-0x1.2f7030p+5f", most="0x1.344136p+5f",
+            x="x", per="0x1.a934f0p+1f", high="0x1.344000p-2f", low="0x1.3509f8p-18f",
         ),
         # 2**k * (e**r - 1) + (2**k - 1), all halved so that k = 128 does not overflow before its time
         function(
             "float twb_expm1_f32(float x)",
-            f"{clamp}{_SPLIT}\nfloat q = {_EXPM1} * r * r + r, s = twb_f32_bits((uint32_t)(k + 126) << 23), v = 2.0f * (s * q + (s - 0.5f));\n"
+            f"{clamp}{_SPLIT}\nfloat q = {_EXPM1} * r * r + r, s = twb_f32_bits((twb_bits_f32(t) + 126) << 23), v = 2.0f * (s * q + (s - 0.5f));\n"
             "return x == 0 ? x : v;",
-            "twb_bits_f32", "twb_f32_bits", least="-27.0f", most="89.0f", **_LN2,
+            *_BITS, least="-27.0f", most="89.0f", x="y", **_LN2,
         ),
     )  # fmt: skip
 
@@ -147,11 +154,11 @@ def _derived() -> tuple[CFunction, ...]:
         ),
         function(
             "float twb_sinh_f32(float x)",
-            "float a = __builtin_fabsf(x), t = twb_expm1_f32(a < 1.0f ? a : 1.0f), h = twb_exp_scaled_f32(a, -1);\n"
+            "float a = __builtin_fabsf(x), t = twb_expm1_f32(a < 1.0f ? a : 1.0f), h = twb_half_exp_f32(a);\n"
             "float r = a < 1.0f ? 0.5f * (t + t / (t + 1.0f)) : h - 0.25f / h;\nreturn __builtin_copysignf(r, x);",
-            "twb_expm1_f32", "twb_exp_scaled_f32",
+            "twb_expm1_f32", "twb_half_exp_f32",
         ),
-        function("float twb_cosh_f32(float x)", "float h = twb_exp_scaled_f32(__builtin_fabsf(x), -1);\nreturn h + 0.25f / h;", "twb_exp_scaled_f32"),
+        function("float twb_cosh_f32(float x)", "float h = twb_half_exp_f32(__builtin_fabsf(x));\nreturn h + 0.25f / h;", "twb_half_exp_f32"),
         function("float twb_erf_f32(float x)", erf_body, "twb_exp_f32"),
         function(
             "float twb_asinh_f32(float x)",
