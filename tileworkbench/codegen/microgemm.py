@@ -106,7 +106,8 @@ def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: 
     """Products of one file share the kernels of the same cut and types."""
     sums = f"_{suffix(spec.sum)}" if spec.sum != spec.acc else ""
     edge = f"_t{tail}" if tail != plan.lanes else ""
-    return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{'_columns' if spec.trans_a else ''}{'_uneven' if _is_uneven(spec, plan) else ''}"
+    kind = "_columns" * spec.trans_a + "_uneven" * _is_uneven(spec, plan)
+    return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{kind}"
 
 
 # ---------------------------------------------------------------------------------------------- kernels
@@ -134,7 +135,7 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     step.append("b += ldb; x++;")
     turns = [(f"while (x < k - {UNROLL - 1}) {{", UNROLL)] + ([("if (x < k) {", 1)] if _is_uneven(spec, plan) else [])
     for head, times in turns:
-        out += [f"    {head}", *(line for _ in range(times) for line in ("        {", *(f"            {t}" for t in step), "        }")), "    }"]
+        out += [f"    {head}", *(["        {", *(f"            {t}" for t in step), "        }"] * times), "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
         for x in cells:
