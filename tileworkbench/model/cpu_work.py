@@ -21,6 +21,7 @@ from ..ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Va
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Launch, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store
 from ..transform.absorb_fills import absorb_fills
+from ..transform.forward_copies import forward_copies
 from ..transform.read_operands_in_place import read_operands_in_place
 from .counts import SPECIAL
 from .space import Array, Lanes
@@ -70,7 +71,7 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    worker = _Worker(read_operands_in_place(absorb_fills(kernel)), dims, scalars, arrays)
+    worker = _Worker(read_operands_in_place(forward_copies(absorb_fills(kernel))), dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
     return worker.result()
