@@ -216,6 +216,8 @@ class _Worker(Walk[None]):
         extra = max(0, steps - 1) + max(0, len(loads) - 1)
         self._put("fma", runs * extra / lanes, runs * extra / lanes * wasted)
         for node in nodes:
+            if isinstance(node, Cast) and node.type.is_float and node.x.dtype.is_float and node.type.bits != node.x.dtype.bits:
+                self._put("widen" if node.type.bits > node.x.dtype.bits else "narrow", runs, runs * wasted)
             kind = SPECIAL.get(node.op, "") if isinstance(node, Binary | Unary) and node.dtype.is_float else ""
             name, factor = COSTS_AS.get(kind, ("", 1.0))
             if name:
