@@ -21,6 +21,7 @@ from ..ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Va
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Launch, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store
 from ..transform.absorb_fills import absorb_fills
+from ..transform.forward_copies import forward_copies
 from ..transform.read_operands_in_place import read_operands_in_place
 from ..transform.sum_in_place import sum_in_place
 from .counts import SPECIAL
@@ -71,7 +72,8 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    worker = _Worker(sum_in_place(read_operands_in_place(absorb_fills(kernel)), asks=False), dims, scalars, arrays)
+    seen = sum_in_place(read_operands_in_place(forward_copies(absorb_fills(kernel))), asks=False)  # in the order of `lowering.C_STEPS`
+    worker = _Worker(seen, dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
     return worker.result()
@@ -216,6 +218,8 @@ class _Worker(Walk[None]):
         extra = max(0, steps - 1) + max(0, len(loads) - 1)
         self._put("fma", runs * extra / lanes, runs * extra / lanes * wasted)
         for node in nodes:
+            if isinstance(node, Cast) and node.type.is_float and node.x.dtype.is_float and node.type.bits != node.x.dtype.bits:
+                self._put("widen" if node.type.bits > node.x.dtype.bits else "narrow", runs, runs * wasted)
             kind = SPECIAL.get(node.op, "") if isinstance(node, Binary | Unary) and node.dtype.is_float else ""
             name, factor = COSTS_AS.get(kind, ("", 1.0))
             if name:
