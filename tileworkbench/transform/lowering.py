@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
 from .absorb_fills import absorb_fills
+from .convert_rows import convert_rows
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
@@ -61,6 +62,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
+    Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
     Step(place_tiles, because="expand_tiles adds tiles"),
 )
 
