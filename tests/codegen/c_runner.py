@@ -16,7 +16,10 @@ from tileworkbench.base.cpu import host_isa
 from tileworkbench.codegen.openmp import emit
 from tileworkbench.codegen.source import CSource
 from tileworkbench.ir.stmt import Kernel, ScalarParam, TensorParam
-from tileworkbench.transform.lowering import lower
+from tileworkbench.transform.lowering import C_STEPS, run_steps
+from tileworkbench.transform.weigh_launches import weigh_launches
+
+SHARED = tuple(step for step in C_STEPS if step.run is not weigh_launches)  # small programs too run on the threads that a test asks for
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="twb-run-")
 
@@ -38,7 +41,7 @@ def build(source_text: str, entry: str, flags: tuple[str, ...]) -> ctypes._CFunc
 
 
 def source_of(kernel: Kernel) -> CSource:
-    return emit(lower(kernel))
+    return emit(run_steps(kernel, SHARED))
 
 
 class Compiled:

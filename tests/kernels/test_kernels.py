@@ -9,15 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileworkbench.base.cpu import AVX2, GENERIC, host_isa
 from tileworkbench.base.dtypes import DType
+from tileworkbench.codegen import openmp
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
+from tileworkbench.runtime import target_c
 from tileworkbench.runtime.jit import compile
 
-TARGETS = ["c", "interpret"]
+NARROWER = {"avx2": AVX2, "generic": GENERIC}  # the target c, restricted to what these have
+TARGETS = ["c", *(name for name, isa in NARROWER.items() if isa.flags <= host_isa().flags), "interpret"]
 
 
 def run(program: PrimFunc, target: str, *inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if target in NARROWER:
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (target_c, openmp):
+                patch.setattr(module, "host_isa", lambda: NARROWER[target])
+            return run(program, "c", *inputs)
     out: np.ndarray[Any, Any] = np.asarray(compile(program, out_idx=-1, target=target)(*inputs), dtype=np.float64)
     return out
 

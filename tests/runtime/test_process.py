@@ -42,17 +42,20 @@ import numpy as np
 from runtime.programs import matmul_program, scale_program
 import tileworkbench
 signal.alarm(100)
-kernel = tileworkbench.compile(scale_program(4096), num_threads=2, target="c")
-y = np.zeros(4096, np.float32)
+N = 1 << 18
+kernel = tileworkbench.compile(scale_program(N), num_threads=2, target="c")
+assert "omp parallel" in kernel.source
+x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
 for _ in range(3):
-    kernel(np.ones(4096, np.float32), 2.0, y)
+    kernel(x, 2.0, y)
 child = os.fork()
 if child == 0:
     signal.alarm(30)
-    kernel(np.ones(4096, np.float32), 3.0, y)
-    other = tileworkbench.compile(scale_program(4095), target="c")
-    other(np.ones(4095, np.float32), 1.0, y[:4095])
-    os._exit(0 if y[0] == 1 and kernel.num_threads == 1 and other.num_threads == 1 else 3)
+    kernel(x, 3.0, y)
+    assert y[-1] == 3
+    other = tileworkbench.compile(scale_program(N - 1), target="c")
+    other(x[1:], 1.0, y[1:])
+    os._exit(0 if y[0] == 3 and y[1] == 1 and kernel.num_threads == 1 and other.num_threads == 1 else 3)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), y[0], kernel.num_threads)
 """
 
@@ -85,9 +88,10 @@ def test_set_num_threads() -> None:
 
 
 def test_python_threads_may_call_one_kernel_at_once() -> None:
-    kernel = tileworkbench.compile(matmul_program(40, 24, 32), out_idx=-1, num_threads=2)
+    kernel = tileworkbench.compile(matmul_program(200, 120, 32), out_idx=-1, num_threads=2)
+    assert "omp parallel" in kernel.source
     rng = np.random.default_rng(0)
-    pairs = [(rng.standard_normal((40, 32)).astype(np.float32), rng.standard_normal((32, 24)).astype(np.float32)) for _ in range(8)]
+    pairs = [(rng.standard_normal((200, 32)).astype(np.float32), rng.standard_normal((32, 120)).astype(np.float32)) for _ in range(8)]
 
     def work(pair: Any) -> float:
         a, b = pair

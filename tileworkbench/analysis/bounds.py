@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ..base.dtypes import INDEX, DType
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from ..ir.lowered import Element
+from ..ir.lowered import Apart, Element
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -33,6 +33,7 @@ class Bounds:
         self.definitions: dict[str, Linear] = {}
         self.facts: list[Linear] = []  # each is >= 0
         self.order: dict[Expr, int] = {}  # how deep a variable was bound: proofs replace the deepest first
+        self.apart: list[Apart] = []
         self._undo: list[tuple[int, int]] = []
 
     # ------------------------------------------------------------------------------------------ what is known
@@ -63,11 +64,11 @@ class Bounds:
             self.high[var] = constant(high)
 
     def push(self) -> None:
-        self._undo.append((len(self.facts), 0))
+        self._undo.append((len(self.facts), len(self.apart)))
 
     def pop(self) -> None:
-        count, _ = self._undo.pop()
-        del self.facts[count:]
+        count, apart = self._undo.pop()
+        del self.facts[count:], self.apart[apart:]
 
     def assume(self, cond: Expr, holds: bool = True) -> None:
         """Take `cond` (or its opposite) as a fact until the next `pop`."""
@@ -80,6 +81,8 @@ class Bounds:
                 self.assume(b, False)
             case Unary("not", x):
                 self.assume(x, not holds)
+            case Apart() if holds:
+                self.apart.append(cond)
             case Binary(op, a, b) if op in _FLIP and _is_index(a):
                 self._assume_order(op if holds else _FLIP[op], self.sum(a) - self.sum(b))
             case _:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..ir.expr import AddressOf, Buffer, Load, Var
-from ..ir.lowered import Address, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
+from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
 from ..ir.node import Node, walk
 from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
 
@@ -33,8 +33,14 @@ def uses(nodes: Node | Iterable[Node]) -> Uses:
     """What `nodes` and everything below them use."""
     out = Uses()
     for node in (nodes,) if isinstance(nodes, Node) else nodes:
+        factors: set[int] = set()  # where products only read
         for n in walk(node):
-            _add(n, out)
+            if isinstance(n, GemmCall):
+                factors |= {id(n.a), id(n.b)}
+            if id(n) in factors and isinstance(n, Address):
+                out.read.add(n.buffer)
+            else:
+                _add(n, out)
     return out
 
 
@@ -49,6 +55,8 @@ def _add(node: Node, out: Uses) -> None:
             out.written.add(buffer)
         case Region(buffer):
             out.read.add(buffer)
+        case Apart(a, b):
+            out.read |= {a, b}
         case Store(buffer) | SetElement(buffer) | Declare(buffer):
             out.written.add(buffer)
         case Copy(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst):

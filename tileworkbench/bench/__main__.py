@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from . import interaction, latency, predictions
 from .cpu import table as cpu
+from .cpu.compare import compare
 
 
 class Findings(Protocol):
@@ -41,8 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
     parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu`; may be given several times")
     parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
+    parser.add_argument("--compare", nargs=2, metavar="FILE", help="run nothing: say which rows of `cpu` hold in two files of separate runs")
     asked = parser.parse_args(arguments)
-    if asked.name in WITH_GROUPS:
+    found: Findings
+    if asked.compare:
+        found = compare(*asked.compare)
+    elif asked.name in WITH_GROUPS:
         found = WITH_GROUPS[asked.name](asked.only, asked.threads, 3 * asked.repeat)
     else:
         found = BENCHES[asked.name](asked.repeat)

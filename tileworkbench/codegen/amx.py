@@ -5,7 +5,7 @@ registers hold a block of 2 x 2 results, two tiles of a and two of b.
 
     b packed to strips of 16 columns: [strip][k / group][column][group], where a group is the k of one 32-bit word
     a read in place; padded with zeros in scratch where m, k or a transposition ask for it
-    for each two strips: for each two panels of 16 rows: the kernel, over all of k
+    for each two panels of 16 rows: for each two strips: the kernel, over all of k
 
 The instructions stand as assembly, so no header and no compiler flag is needed. Linux hands the tiles out on request: the text asks when its library
 is loaded, and `base.cpu` names the feature only where the request was granted. Products of bfloat16 treat subnormal numbers as 0 (TDPBF16PS, Intel 64
@@ -146,26 +146,29 @@ def _turned(spec: GemmSpec) -> GemmSpec | None:
 
 
 def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
-    """Words of a b in rows: `group` rows are interleaved, 16 columns at a time."""
+    """Words of a b in rows: `group` rows are interleaved, 16 columns at a time; row by row, as b lies in memory."""
     kind, group = c_type(spec.b), plan.group
     vector, wide = f"twb_p16{suffix(spec.b)}", f"twb_p{16 * group}{suffix(spec.b)}"
     size = spec.b.bits // 8
+    whole = spec.n // 16 * 16
+    rest = f"for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < {group}; v++)"
     return [
         f"typedef {kind} {vector} __attribute__((vector_size({16 * size}), aligned({size}), may_alias));",
         f"typedef {kind} {wide} __attribute__((vector_size(64), may_alias));",
-        f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *p) {{",
-        f"    for (int64_t j = 0; j < {plan.n}; j += 16, p += {16 * plan.k}) {{",
-        "        int64_t q = 0;",
+        f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *to) {{",
+        f"    for (int64_t q = 0; q < {plan.k // group}; q++, to += {16 * group}) {{",
+        "        int64_t j = 0;",
+        f"        {kind} *p = to;",
         "#if __has_builtin(__builtin_shufflevector)",
-        f"        if (j + 16 <= {spec.n}) for (; q < {spec.k // group}; q++) {{",
+        f"        if (q < {spec.k // group}) for (; j < {whole}; j += 16, p += {16 * plan.k}) {{",
         f"            const {kind} *s = b + q * {group * spec.ldb} + j;",
         f"            const {vector} " + ", ".join(f"r{i} = *(const {vector} *)(s + {i * spec.ldb})" for i in range(group)) + ";",
         *(f"            {line}" for line in _words(group, wide)),
         "        }",
         "#endif",
-        f"        for (; q < {plan.k // group}; q++) for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < {group}; v++) {{",
+        f"        for (; j < {plan.n}; j += 16, p += {16 * plan.k}) {rest} {{",
         f"            const int64_t r = q * {group} + v;",
-        f"            p[(q * 16 + x) * {group} + v] = r < {spec.k} && j + x < {spec.n} ? b[r * {spec.ldb} + j + x] : 0;",
+        f"            p[x * {group} + v] = r < {spec.k} && j + x < {spec.n} ? b[r * {spec.ldb} + j + x] : 0;",
         "        }",
         "    }",
         "}",
@@ -176,13 +179,13 @@ def _words(group: int, wide: str) -> list[str]:
     """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored."""
     if group == 2:
         picks = [x // 2 + 16 * (x % 2) for x in range(32)]
-        return [f"*({wide} *)(p + q * 32) = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
+        return [f"*({wide} *)p = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
     pairs = [x // 2 + 16 * (x % 2) for x in range(32)]
     joined = [4 * (x // 4) // 2 + x % 2 + 32 * (x % 4 // 2) for x in range(64)]
     return [
         f"const __auto_type lo = __builtin_shufflevector(r0, r1, {', '.join(map(str, pairs))});",
         f"const __auto_type hi = __builtin_shufflevector(r2, r3, {', '.join(map(str, pairs))});",
-        f"*({wide} *)(p + q * 64) = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
+        f"*({wide} *)p = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
     ]
 
 
@@ -199,10 +202,10 @@ def _driver(spec: GemmSpec, plan: _Plan, product: str, turned: GemmSpec | None) 
     a_at, a_ld = ("pa", plan.a_ld) if plan.packs_a else ("a", spec.lda)
     c_at, c_ld = ("pc", plan.c_ld) if plan.packs_c else ("c", spec.ldc)
     size, steps, strip = spec.a.bits // 8, plan.k // plan.depth, 16 * plan.k * spec.b.bits // 8
-    for j, columns in _blocks(plan.n):
-        for i, rows in _blocks(plan.m):
+    for i, rows in _blocks(plan.m):
+        for j, columns in _blocks(plan.n):
             name = f"twb_amx_{product}_{rows}x{columns}"
-            jump = f"for (int64_t j = {j[0]}; j < {j[1]}; j += {16 * columns}) for (int64_t i = {i[0]}; i < {i[1]}; i += {16 * rows})"
+            jump = f"for (int64_t i = {i[0]}; i < {i[1]}; i += {16 * rows}) for (int64_t j = {j[0]}; j < {j[1]}; j += {16 * columns})"
             place = f"(const char *)({a_at} + i * {a_ld}), {a_ld * size}, (const char *)pb + j / 16 * {strip}, {strip}"
             out.append(f"    {jump} {name}({steps}, {place}, (char *)({c_at} + i * {c_ld} + j), {c_ld * 4}, !clear);")
     out.append('    __asm__ volatile("tilerelease" : : );')

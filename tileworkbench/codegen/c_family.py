@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ..base.dtypes import BOOL, INDEX, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..ir.expr import Binary, Buffer, CallExtern, Cast, Const, Expr, Reinterpret, Select, Unary, Var
-from ..ir.lowered import Address, AtomicOp, Element, LibraryCall
+from ..ir.lowered import Address, Apart, AtomicOp, Element, LibraryCall
 from .c_names import c_name, literal
 from .clib import FUNCTIONS, atomic_name, c_type, call_name, cast_name, suffix
 
@@ -85,6 +85,8 @@ class CFamily:
                 return self.call(name, *(self.plain(a) for a in args))
             case Address(buffer, offset):
                 return self.address(buffer, offset)
+            case Apart(a, b):
+                return f"((const void *){c_name(a.name)} != (const void *){c_name(b.name)})"
             case AtomicOp():
                 return self.atomic(e)
             case CallExtern(name, args):

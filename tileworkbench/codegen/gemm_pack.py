@@ -74,6 +74,37 @@ def pack_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     return [*out, *_transpose(spec, plan, ld), "}"]
 
 
+def pack_rows_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
+    """A function that packs `k` rows of all columns to strips, row by row, so that b is read in the order in which it lies in memory."""
+    acc, lanes = c_type(spec.acc), plan.lanes
+    out = [
+        f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(int64_t k, const {c_type(spec.b)} *b, {acc} *p) {{",
+        f"    for (int64_t q = 0; q < k; q++, b += {spec.ldb}) {{",
+    ]
+    for run in plan.strips:
+        width, is_last = run.size * lanes, run is plan.strips[-1]
+        full = run.count - (is_last and plan.tail != lanes)
+        first, end = run.first * lanes, (run.first + full * run.size) * lanes
+        if full:
+            out.append(f"        for (int64_t j = {first}; j < {end}; j += {width}) {{")
+            out += _strip_row(spec, plan, run.size, "j", width)
+            out.append("        }")
+        if full < run.count:
+            have = spec.n - end
+            out += ["        {", *_strip_row(spec, plan, run.size, str(end), have)]
+            out += [f"            for (int64_t x = {have}; x < {width}; x++) d[x] = 0;", "        }"]
+    return [*out, "    }", "}"]
+
+
+def _strip_row(spec: GemmSpec, plan: GemmPlan, vectors: int, j: str, have: int) -> list[str]:
+    """One row of a strip that starts at column `j`."""
+    lanes, vector = plan.lanes, vector_name(spec.acc, plan.lanes)
+    out = [f"            {c_type(spec.acc)} *d = p + {j} * {plan.k_block} + q * {vectors * lanes};"]
+    if suffix(spec.b) == suffix(spec.acc) and have == vectors * lanes:
+        return [*out, *(f"            *({vector} *)(d + {x * lanes}) = *(const {vector} *)(b + {j} + {x * lanes});" for x in range(vectors))]
+    return [*out, f"            {copy_row(f'b + {j}', spec.b, 'd', spec.acc, str(have))}"]
+
+
 def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
     """Blocks of (lanes) rows x (16 bytes of k): 16-byte pieces of rows are joined to whole vectors, then transposed inside each 16 bytes."""
     group, lanes = 128 // spec.acc.bits, plan.lanes

@@ -31,6 +31,7 @@ AMX_TYPES = {("bf16", "bf16", "float32"): "amx_bf16"} | {
 }
 AMX_LEAST = 64  # results of a tile; for fewer, filling tiles with zeros costs more than it saves
 K_BLOCK = 256  # a strip of 64 float32 columns by 256 is 64 KiB and streams from L2 faster than the FMAs use it
+PACKED_BYTES = 512 << 10  # of b packed at once: half of an L2 of 1 MiB, which the panels of a and c stream through
 _MAX_VECTORS = 8
 
 
@@ -38,7 +39,7 @@ _MAX_VECTORS = 8
 class GemmSpec:
     """One tile product. `m`, `n`, `k` >= 1; `a`, `b`, `c` are dtypes; `lda`, `ldb`, `ldc` row strides in elements.
 
-    a is (m, k), or (k, m) with `trans_a`; b is (k, n), or (n, k) with `trans_b`.
+    a is (m, k), or (k, m) with `trans_a`; b is (k, n), or (n, k) with `trans_b`. `far_a`, `far_b`: read from global memory rather than a tile.
     """
 
     m: int
@@ -53,6 +54,8 @@ class GemmSpec:
     trans_a: bool = False
     trans_b: bool = False
     isa: Isa = AVX512
+    far_a: bool = False
+    far_b: bool = False
 
     @property
     def kernel(self) -> str:
@@ -77,7 +80,8 @@ def gemm_name(spec: GemmSpec) -> str:
     """The C name of the product; specs that differ have names that differ (for one instruction set)."""
     types = "_".join(suffix(d) for d in (spec.a, spec.b, spec.c))
     layout = f"_{'nt'[spec.trans_a]}{'nt'[spec.trans_b]}" if spec.trans_a or spec.trans_b else ""
-    return f"twb_gemm_{spec.m}x{spec.n}x{spec.k}_{types}_{spec.lda}_{spec.ldb}_{spec.ldc}{layout}"
+    far = "_far" + "a" * spec.far_a + "b" * spec.far_b if spec.far_a or spec.far_b else ""
+    return f"twb_gemm_{spec.m}x{spec.n}x{spec.k}_{types}_{spec.lda}_{spec.ldb}_{spec.ldc}{layout}{far}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,8 @@ class GemmPlan:
     """The cut of one product. Lengths and strides are elements of the accumulator's type; 0 where nothing is stored.
 
     `tail` is the number of columns in the last vector of the last strip. `pack_a`: a is converted into scratch first.
-    `pack_b`: each strip of b is copied to [k][columns]; `raw_ld` is the stride of the converted rows a transposed b is packed from.
-    `widen_c`: c is held in the accumulator's type while it grows.
+    `pack_b`: b is copied to strips of [k][columns], with `whole_b` all strips of a block of k before the first panel, else one strip at a time;
+    `raw_ld` is the stride of the converted rows a transposed b is packed from. `widen_c`: c is held in the accumulator's type while it grows.
     """
 
     lanes: int
@@ -105,6 +109,7 @@ class GemmPlan:
     k_block: int
     pack_a: bool
     pack_b: bool
+    whole_b: bool
     widen_c: bool
     lda: int
     raw_ld: int
@@ -126,27 +131,29 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     strips = _even_runs(columns, most)
     panels = _even_runs(spec.m, _most_rows(spec.isa, most))
     tail = spec.n - (columns - 1) * lanes
-    k_block = _k_block(spec)
+    k_block = _k_block(spec, columns * lanes)
     pack_a = suffix(spec.a) != suffix(spec.acc)
     convert_b = suffix(spec.b) != suffix(spec.acc)
-    pack_b = spec.trans_b or convert_b or tail != lanes or _is_badly_strided(spec)
+    pack_b = spec.trans_b or convert_b or tail != lanes or spec.far_b or _is_badly_strided(spec)
+    whole_b = pack_b and columns * lanes * k_block * spec.acc.bits // 8 <= PACKED_BYTES
     widen_c = suffix(spec.c) != suffix(spec.sum)
     widest = max(s.size for s in strips) * lanes
     lda = _padded(spec.m if spec.trans_a else spec.k) if pack_a else spec.lda
     raw_ld = _padded(k_block) if convert_b and spec.trans_b else 0
     ldc = _padded(spec.n) if widen_c else spec.ldc
     return GemmPlan(
-        lanes, strips, panels, tail, k_block, pack_a, pack_b, widen_c, lda, raw_ld, ldc,
+        lanes, strips, panels, tail, k_block, pack_a, pack_b, whole_b, widen_c, lda, raw_ld, ldc,
         a_length=lda * (spec.k if spec.trans_a else spec.m) if pack_a else 0,
-        b_length=widest * k_block if pack_b else 0,
+        b_length=(columns * lanes if whole_b else widest) * k_block if pack_b else 0,
         raw_length=widest * raw_ld,
         c_length=ldc * spec.m if widen_c else 0,
     )  # fmt: skip
 
 
-def _k_block(spec: GemmSpec) -> int:
-    """Steps of k between two visits of c: all of them, unless a packed strip would outgrow L2 or a float32 sum of integers 2**24."""
-    most = 2 * K_BLOCK
+def _k_block(spec: GemmSpec, columns: int) -> int:
+    """Steps of k between two visits of c: all of them, unless what is packed would outgrow L2 or a float32 sum of integers 2**24."""
+    size = spec.acc.bits // 8
+    most = 2 * K_BLOCK if columns * spec.k * size <= PACKED_BYTES or columns * K_BLOCK * size > PACKED_BYTES else K_BLOCK
     if spec.acc != spec.sum:
         largest = max(-int(spec.a.min), int(spec.a.max)) * max(-int(spec.b.min), int(spec.b.max))
         most = min(most, 2**24 // largest // 64 * 64)

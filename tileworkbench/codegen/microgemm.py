@@ -3,11 +3,11 @@
 A kernel keeps its results in named vector variables (an array of them would stay in memory at -O2) and walks over k: load the
 strip's row of b, broadcast one value of a per row, multiply and add (which the compiler contracts to FMA).
 
-    for each strip of columns:       b packed to [k][columns] when it is transposed, of another type, or badly strided
+    for each block of k:             b packed to strips of [k][columns] when it is transposed, of another type, badly strided or not on chip
         for each panel of rows:      a read in place, one broadcast at a time; converted once beforehand if its type differs
-            kernel
+            for each strip:          kernel
 
-Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
+Where b is not packed, or is too large to be packed at once, strips are the outer loop. Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
 float32 for float16, bfloat16 and float8 results (rounded once at the end), in int32 (wrapping) for the smaller integers.
 
 >>> from tileworkbench.base.dtypes import DType
@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .amx import amx_needs, amx_scratch_bytes, amx_text
-from .clib import c_type
-from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, vector_name
+from .clib import c_type, suffix
+from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, pack_rows_function, vector_name
 from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
 
 __all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_scratch_bytes", "gemm_text"]
@@ -61,7 +61,7 @@ def gemm_text(spec: GemmSpec) -> str:
         for vectors, tail in _strip_kinds(plan):
             lines += _kernel(spec, plan, rows, vectors, tail)
     if plan.pack_b:
-        lines += pack_function(spec, plan)
+        lines += pack_rows_function(spec, plan) if plan.whole_b and not spec.trans_b else pack_function(spec, plan)
     lines += _driver(spec, plan)
     return "\n".join(lines) + "\n"
 
@@ -95,52 +95,61 @@ def _strip_kinds(plan: GemmPlan) -> list[tuple[int, int]]:
     return list(dict.fromkeys(kinds))
 
 
-def _kernel_name(spec: GemmSpec, rows: int, vectors: int, tail: int) -> str:
-    return f"{gemm_name(spec)}_k{rows}x{vectors}" + (f"t{tail}" if tail else "")
+def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> str:
+    """Products of one file share the kernels of the same cut and types."""
+    sums = f"_{suffix(spec.sum)}" if spec.sum != spec.acc else ""
+    edge = f"_t{tail}" if tail != plan.lanes else ""
+    return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{'_columns' if spec.trans_a else ''}"
 
 
 # ---------------------------------------------------------------------------------------------- kernels
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> list[str]:
+    """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides in elements."""
     acc, lanes = c_type(spec.acc), plan.lanes
     vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
-    ldb = vectors * lanes if plan.pack_b else spec.ldb
-    row_step, k_step = (1, plan.lda) if spec.trans_a else (plan.lda, 1)
-    name = _kernel_name(spec, rows, vectors, tail if tail != lanes else 0)
-    cells = [_Cell(f"c{i}_{j}", i * plan.ldc + j * lanes, tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
+    name = _kernel_name(spec, plan, rows, vectors, tail)
+    cells = [_Cell(f"c{i}_{j}", f"{i} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc
-    out = [f"static __attribute__((noinline)) void {name}(int64_t k, const {acc} *a, const {acc} *b, {c_type(spec.sum)} *c, int clear) {{"]
+    parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int clear"
+    out = [f"#ifndef {name.upper()}", f"#define {name.upper()}", f"static __attribute__((noinline)) void {name}({parameters}) {{"]
+    out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in range(rows)]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
-    if not converts:
-        out += ["    if (!clear) {", *(f"        {x.load(result, x.name, lanes)}" for x in cells), "    }"]
-    out.append("    do {")
+    out += ["#pragma GCC unroll 4", "    for (int64_t x = 0; x < k; x++) {"]
     loads = ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors))
     out.append(f"        const {vector} {loads};")
     for i in range(rows):
         terms = " ".join(f"c{i}_{j} += a{i} * b{j};" for j in range(vectors))
-        out.append(f"        const {vector} a{i} = a[{i * row_step}] - ({vector}){{0}}; {terms}")
-    out.append(f"        a += {k_step}; b += {ldb};")
-    out.append("    } while (--k);")
+        at = f"a[x * lda + {i}]" if spec.trans_a else f"a[{i} * lda + x]"
+        out.append(f"        const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
+    out += ["        b += ldb;", "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
-    for x in cells:
-        if converts:
+        for x in cells:
             out.append(f"    r = __builtin_convertvector({x.name}, {result}); if (!clear) {{ {x.load(result, 'old', lanes)} r += old; }}")
-        out.append(f"    {x.store(result, 'r' if converts else x.name, lanes)}")
-    return [*out, "}"]
+            out.append(f"    {x.store(result, 'r', lanes)}")
+    else:
+        out += ["    if (!clear) {", *(f"        {x.add(result, lanes)}" for x in cells), "    }"]
+        out += [f"    {x.store(result, x.name, lanes)}" for x in cells]
+    return [*out, "}", "#endif"]
 
 
 class _Cell(NamedTuple):
     """One accumulator: its variable, where it lies in c, and how many of its lanes exist there."""
 
     name: str
-    offset: int
+    offset: str
     width: int
 
     def load(self, vector: str, into: str, lanes: int) -> str:
         if self.width == lanes:
             return f"{into} = *(const {vector} *)(c + {self.offset});"
         return f"__builtin_memcpy(&{into}, c + {self.offset}, {self.width} * sizeof *c);"
+
+    def add(self, vector: str, lanes: int) -> str:
+        if self.width == lanes:
+            return f"{self.name} += *(const {vector} *)(c + {self.offset});"
+        return f"{{ {vector} old = {{0}}; {self.load(vector, 'old', lanes)} {self.name} += old; }}"
 
     def store(self, vector: str, value: str, lanes: int) -> str:
         if self.width == lanes:
@@ -169,8 +178,19 @@ def _driver(spec: GemmSpec, plan: GemmPlan) -> list[str]:
         out.append(f"    for (int64_t k0 = 0; k0 < {spec.k}; k0 += {plan.k_block}) {{")
         out.append(f"    const int64_t kb = {spec.k} - k0 < {plan.k_block} ? {spec.k} - k0 : {plan.k_block};")
         out.append("    const int first = clear && k0 == 0;")
-    for run in plan.strips:
-        out += _strip(spec, plan, run, is_last=run is plan.strips[-1], blocked=blocked)
+    if plan.whole_b:
+        out += _pack_all(spec, plan, blocked)
+        for run in plan.panels:
+            out.append(f"    {_each_panel(run)} {{")
+            for strip, tail, j in _strips(plan):
+                out.append(f"        {j}{_call(spec, plan, run.size, strip, tail, blocked)}")
+            out.append("    }")
+    else:
+        for strip, tail, j in _strips(plan):
+            out.append(f"    {j}{{")
+            out += _pack_strip(spec, plan, strip, tail, "pb", blocked) if plan.pack_b else []
+            out += [f"        {_each_panel(run)} {_call(spec, plan, run.size, strip, tail, blocked)}" for run in plan.panels]
+            out.append("    }")
     if blocked:
         out.append("    }")
     if plan.widen_c:
@@ -178,28 +198,42 @@ def _driver(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     return [*out, "}"]
 
 
-def _strip(spec: GemmSpec, plan: GemmPlan, run: Run, *, is_last: bool, blocked: bool) -> list[str]:
-    """The strips of one width: pack, then every panel. The very last strip may end inside a vector and stands apart then."""
-    partial = is_last and plan.tail != plan.lanes
+def _strips(plan: GemmPlan) -> Iterator[tuple[int, int, str]]:
+    """(vectors, columns of the last vector, C that runs `j` over their first columns) for the strips of each kind, in order."""
+    for run in plan.strips:
+        partial = run is plan.strips[-1] and plan.tail != plan.lanes
+        first, end = run.first * plan.lanes, (run.first + (run.count - partial) * run.size) * plan.lanes
+        if end > first:
+            yield run.size, plan.lanes, f"for (int64_t j = {first}; j < {end}; j += {run.size * plan.lanes}) "
+        if partial:
+            yield run.size, plan.tail, f"for (int64_t j = {end}; j < {end + 1}; j++) "
+
+
+def _each_panel(run: Run) -> str:
+    return f"for (int64_t i = {run.first}; i < {run.first + run.count * run.size}; i += {run.size})"
+
+
+def _block(spec: GemmSpec, blocked: bool) -> tuple[str, str, str]:
+    """Steps of k, the first of them, and whether they start the sum, in C."""
+    return ("kb", "k0", "first") if blocked else (str(spec.k), "0", "clear")
+
+
+def _pack_all(spec: GemmSpec, plan: GemmPlan, blocked: bool) -> list[str]:
+    k, k0, _ = _block(spec, blocked)
+    if not spec.trans_b:
+        return [f"    {gemm_name(spec)}_pack({k}, b + {k0} * {spec.ldb}, pb);"]
     out: list[str] = []
-    full = run.count - partial
-    if full > 0:
-        first, end = run.first * plan.lanes, (run.first + full * run.size) * plan.lanes
-        out.append(f"    for (int64_t j = {first}; j < {end}; j += {run.size * plan.lanes}) {{")
-        out += _panels(spec, plan, run.size, plan.lanes, run.size * plan.lanes, "j", blocked)
-        out.append("    }")
-    if partial:
-        first = (run.first + full * run.size) * plan.lanes
-        out.append("    {")
-        out += _panels(spec, plan, run.size, plan.tail, spec.n - first, str(first), blocked)
-        out.append("    }")
+    for strip, tail, j in _strips(plan):
+        out += [f"    {j}{{", *_pack_strip(spec, plan, strip, tail, f"pb + j * {plan.k_block}", blocked), "    }"]
     return out
 
 
-def _panels(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, have: int, j: str, blocked: bool) -> list[str]:
+def _pack_strip(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, to: str, blocked: bool) -> list[str]:
+    """The strip that starts at column `j`, packed at `to`."""
+    k, k0, _ = _block(spec, blocked)
     width = vectors * plan.lanes
-    k, k0, clear = ("kb", "k0", "first") if blocked else (str(spec.k), "0", "clear")
-    b_at = f"b + {j} * {spec.ldb} + {k0}" if spec.trans_b else f"b + {k0} * {spec.ldb} + {j}"
+    have = width - plan.lanes + tail
+    b_at = f"b + j * {spec.ldb} + {k0}" if spec.trans_b else f"b + {k0} * {spec.ldb} + j"
     out: list[str] = []
     if plan.raw_ld:
         out += [
@@ -209,14 +243,15 @@ def _panels(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, have: int, 
             "        }",
         ]
         b_at = "raw"
-    if plan.pack_b:
-        out.append(f"        {gemm_name(spec)}_pack({k}, {width}, {have}, {b_at}, pb);")
-        b_at = "pb"
+    return [*out, f"        {gemm_name(spec)}_pack({k}, {width}, {have}, {b_at}, {to});"]
+
+
+def _call(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int, blocked: bool) -> str:
+    """The kernel of the panel at row `i` and the strip at column `j`."""
+    k, k0, clear = _block(spec, blocked)
     a, c = ("pa" if plan.pack_a else "a"), ("pc" if plan.widen_c else "c")
-    for run in plan.panels:
-        name = _kernel_name(spec, run.size, vectors, tail if tail != plan.lanes else 0)
-        a_at = f"{a} + {k0} * {plan.lda} + i" if spec.trans_a else f"{a} + i * {plan.lda} + {k0}"
-        call = f"{name}({k}, {a_at}, {b_at}, {c} + i * {plan.ldc} + {j}, {clear});"
-        end = run.first + run.count * run.size
-        out.append(f"        for (int64_t i = {run.first}; i < {end}; i += {run.size}) {call}")
-    return out
+    a_at = f"{a} + {k0} * {plan.lda} + i" if spec.trans_a else f"{a} + i * {plan.lda} + {k0}"
+    b_at = f"pb + j * {plan.k_block}" if plan.whole_b else "pb" if plan.pack_b else f"b + {k0} * {spec.ldb} + j"
+    ldb = vectors * plan.lanes if plan.pack_b else spec.ldb
+    name = _kernel_name(spec, plan, rows, vectors, tail)
+    return f"{name}({k}, {a_at}, {plan.lda}, {b_at}, {ldb}, {c} + i * {plan.ldc} + j, {plan.ldc}, {clear});"

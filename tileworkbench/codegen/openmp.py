@@ -14,27 +14,12 @@ from ..ir.stmt import Body, Break, Continue, Evaluate, If, Kernel, Let, Return, 
 from .c_family import CFamily
 from .c_names import c_name, c_string
 from .clib import FLAGS, LINK_FLAGS, c_type, library
+from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_scratch_bytes, gemm_text
 from .source import CSource
 from .writer import Writer
 
 _FLAGS = (*FLAGS, "-fwrapv", "-fno-strict-aliasing")
-_SCRATCH = """\
-extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
-static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
-/* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
-  if (twb_area_bytes < bytes) {
-    const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
-    free(twb_area);
-    twb_area_bytes = (bytes + page - 1) & -page;
-    twb_area = aligned_alloc(page, twb_area_bytes);
-    if (!twb_area) twb_area_bytes = 0;
-    else if (page > 4096) madvise(twb_area, twb_area_bytes, 14);
-  }
-  return twb_area;
-}
-"""
 _RELEASE = """\
 extern void *malloc(__SIZE_TYPE__); extern void free(void *);
 static void twb_release(void *p) { free(*(void **)p); }
@@ -56,6 +41,7 @@ class _Emitter(CFamily):
         self.asserts: dict[int, tuple[str, Span | None]] = {}
         self.scratch_bytes = 0
         self.prints = False
+        self.has_regions = False
         self.in_block = False
         self.gemm_offset = 0
         self.calls: dict[str, tuple[list[tuple[str, Buffer | Var]], bool]] = {}  # of each block function: its arguments, and whether it can fail
@@ -83,7 +69,9 @@ class _Emitter(CFamily):
         if self.prints:
             parts.append("extern int printf(const char *, ...); extern int fflush(void *);\n")
         if self.scratch_bytes:
-            parts.append(_SCRATCH)
+            parts.append(SCRATCH)
+        if self.has_regions:
+            parts.append(PIN)
         if any(isinstance(s, AllocateGlobal) for s in self.kernel.body):
             parts.append(_RELEASE)
         parts += [gemm_text(spec) for spec in self.gemms]
@@ -320,7 +308,8 @@ class _Emitter(CFamily):
     def spec(self, s: GemmCall) -> GemmSpec:
         a, b, c = s.a.buffer.type, s.b.buffer.type, s.c.buffer.type
         try:
-            return GemmSpec(s.m, s.n, s.k, a, b, c, s.lda, s.ldb, s.ldc, s.trans_a, s.trans_b, self.isa)
+            far_a, far_b = (not o.buffer.is_on_chip for o in (s.a, s.b))
+            return GemmSpec(s.m, s.n, s.k, a, b, c, s.lda, s.ldb, s.ldc, s.trans_a, s.trans_b, self.isa, far_a, far_b)
         except ValueError as error:
             raise UnsupportedError(str(error), span=s.span) from None
 
@@ -366,13 +355,7 @@ class _Emitter(CFamily):
                     self.out.line(f"const int64_t {name} = 0;")
                 self.out.line(f"{c_name(s.name)}({call});")
         else:
-            collapse = f" collapse({len(s.vars)})" if len(s.vars) > 1 else ""
-            self.out.line(f"#pragma omp parallel for{collapse} schedule(dynamic, 1) num_threads(threads) if (threads > 1)")
-            for name, extent in reversed(list(zip(names, extents, strict=True))):
-                self.out.line(f"for (int64_t {name} = 0; {name} < {extent}; ++{name})")
-                self.out.depth += 1
-            self.out.line(f"{c_name(s.name)}({call});")
-            self.out.depth -= len(s.vars)
+            self.has_regions |= region(self.out, s, names, extents, f"{c_name(s.name)}({call})")
         if fails:
             self.out.line("if (failed) return failed;")
 

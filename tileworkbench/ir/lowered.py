@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
 from .stmt import Body, Stmt
@@ -42,6 +42,18 @@ class Address(Expr):
     @property
     def dtype(self) -> DType:
         return INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Apart(Expr):
+    """Whether two global arrays of a call are not one: the caller may pass an array twice, but not two that overlap in another way."""
+
+    a: Buffer
+    b: Buffer
+
+    @property
+    def dtype(self) -> DType:
+        return BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +198,7 @@ class Grid(Stmt):
     """A launch: `body` for every block, blocks in any order on any core. `extents` and `vars` are x first.
 
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
+    From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
     """
 
     name: str
@@ -194,3 +207,4 @@ class Grid(Stmt):
     tiles: tuple[Tile, ...]
     body: Body
     scratch_bytes: int = 0
+    enough_blocks: int | None = 0

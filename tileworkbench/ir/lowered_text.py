@@ -10,6 +10,7 @@ from ..base.dtypes import INDEX
 from .expr import Expr, Var
 from .lowered import (
     Address,
+    Apart,
     AllocateGlobal,
     AtomicOp,
     CopyElements,
@@ -36,6 +37,8 @@ def lowered_expr(e: Expr, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"{name(buffer)}@[{show(offset)}]" + ("?" if not anywhere and buffer.scope != "var" else "")
         case Address(buffer, offset):
             return f"&{name(buffer)}@[{show(offset)}]"
+        case Apart(a, b):
+            return f"{name(a)} is not {name(b)}"
         case LibraryCall(called, args):
             return f"{called}({', '.join(show(a) for a in args)})"
         case AtomicOp(op, buffer, offset, value):
@@ -68,10 +71,11 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"allocate {name(buffer)}: {buffer.type}[{', '.join(show(d) for d in buffer.shape)}]"
         case PrintLine(parts):
             return f"print {', '.join(repr(p.text) if isinstance(p, Text) else show(p) for p in parts)}"
-        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes):
+        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough):
             over = f"({', '.join(_bound(v) for v in grid_vars)}) in ({', '.join(show(e) for e in extents)})"
             places = ", ".join(f"{name(t.buffer)} at {t.offset}" for t in tiles if t.buffer.view_of is None)
-            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{': ' if places else ''}{places}:"
+            shared = ", on one thread" if enough is None else f", shared from {enough} blocks on" if enough else ""
+            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{shared}{': ' if places else ''}{places}:"
         case _:
             return None
 

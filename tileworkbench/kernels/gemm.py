@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import language as T
+from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
@@ -29,9 +30,18 @@ class Schedule:
         return f"{self.block_m}x{self.block_n}x{self.block_k}"
 
 
-def default_schedule(m: int, n: int, k: int) -> Schedule:
-    """Tiles for a CPU core: three of 256 KiB in float32, which stay in an L2 of 1 MiB or more."""
-    return Schedule(_fit(m, 256), _fit(n, 256), _fit(k, 256))
+def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2) -> Schedule:
+    """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each.
+
+    What is packed of B, 512 KiB, fits half an L2 of 1 MiB; each element of it is used 512 times, and each of A as often. A walk in long steps along K
+    visits the results seldom.
+    """
+    size = DType(dtype).bits // 8
+    wide = 512 if size > 2 else 256
+    rows, columns = _fit(m, 512), _fit(n, wide)
+    while columns > 64 and T.ceildiv(m, rows) * T.ceildiv(n, columns) < blocks:
+        columns = _fit(n, columns // 2)
+    return Schedule(rows, columns, _fit(k, 512 if size > 2 else 2048 // size))
 
 
 def _fit(size: int, largest: int) -> int:
@@ -76,7 +86,7 @@ def gemm(m: int, n: int, k: int, *, dtype: str = "float32", out_dtype: str = "",
         out_dtype: of C; "" is that of A and B.
         relu: whether negative results become 0.
     """
-    s = schedule or default_schedule(m, n, k)
+    s = schedule or default_schedule(m, n, k, dtype)
     kernel: JITKernel = _compiled(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype or dtype, relu)
     return kernel
 

@@ -21,6 +21,7 @@ from ..ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Va
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Launch, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store
 from ..transform.absorb_fills import absorb_fills
+from ..transform.read_operands_in_place import read_operands_in_place
 from .counts import SPECIAL
 from .space import Array, Lanes
 from .walk import Walk
@@ -69,7 +70,7 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    worker = _Worker(absorb_fills(kernel), dims, scalars, arrays)
+    worker = _Worker(read_operands_in_place(absorb_fills(kernel)), dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
     return worker.result()
@@ -236,7 +237,8 @@ class _Worker(Walk[None]):
         if min(m, n, k) < 1:
             return
         lda, ldb, ldc = (self._row_stride(r) for r in (gemm.a, gemm.b, gemm.c))
-        spec = GemmSpec(m, n, k, a, b, c, lda, ldb, ldc, gemm.trans_a, gemm.trans_b, self.isa)
+        far = (not r.buffer.is_on_chip for r in (gemm.a, gemm.b))
+        spec = GemmSpec(m, n, k, a, b, c, lda, ldb, ldc, gemm.trans_a, gemm.trans_b, self.isa, *far)
         try:
             steps = tuple(product_steps(spec, plan_gemm(spec), self.near_bytes))
         except (KeyError, ValueError):  # a type that this target has no product for; another one may
@@ -245,7 +247,7 @@ class _Worker(Walk[None]):
             self._put(name, runs * amount, runs * padding)
 
     def _row_stride(self, region: Region) -> int:
-        steps = static_strides(region.buffer) if region.buffer.is_on_chip else None
+        steps = static_strides(region.buffer)
         return steps[-2] if steps is not None and len(steps) > 1 and steps[-1] == 1 else self._extents(region)[-1]
 
     # ------------------------------------------------------------------------------------------ sizes

@@ -78,7 +78,8 @@ def _rows(buffer: Buffer, shape: tuple[int, ...], isa: Isa, base: int) -> TileLa
 def _product(call: GemmCall, isa: Isa, scratch: int) -> Iterator[Parts]:
     """What a product adds: its accumulators in registers, and the operands that it packs behind the tiles."""
     kinds = (call.a.buffer.dtype, call.b.buffer.dtype, call.c.buffer.dtype)
-    spec = GemmSpec(call.m, call.n, call.k, *kinds, call.lda, call.ldb, call.ldc, call.trans_a, call.trans_b, isa)
+    far = (not o.buffer.is_on_chip for o in (call.a, call.b))
+    spec = GemmSpec(call.m, call.n, call.k, *kinds, call.lda, call.ldb, call.ldc, call.trans_a, call.trans_b, isa, *far)
     plan = plan_gemm(spec)
     yield _accumulators(call, spec, plan)
     offset = scratch
@@ -93,12 +94,12 @@ def _product(call: GemmCall, isa: Isa, scratch: int) -> Iterator[Parts]:
         strip, at = _strips(plan, call.n)
         width = np.array([plan.lanes * size for size in _sizes(plan)])[strip]
         k = np.arange(call.k)[:, None] % plan.k_block
-        place = Table.of(k * width[None, :] + at[None, :])
+        start = np.arange(call.n) - at if plan.whole_b else 0
+        place = Table.of(k * width[None, :] + at[None, :] + start * plan.k_block)
         name = f"{call.b.buffer.name} packed"
         turn = "turned to [k][columns], " if call.trans_b else ""
-        why = f"{turn}one strip of {int(width.max())} columns at a time: strips take turns in the same memory" + (
-            f", {plan.k_block} steps of k at a time" if plan.k_block < call.k else ""
-        )
+        order = "one behind the other" if plan.whole_b else "one at a time: strips take turns in the same memory"
+        why = f"{turn}strips of {int(width.max())} columns, {order}" + (f", {plan.k_block} steps of k at a time" if plan.k_block < call.k else "")
         yield _packed(name, call.k, call.n, spec.acc, place, offset, why, call.span, plan.lanes, Table.of(np.tile(strip, (call.k, 1))))
 
 

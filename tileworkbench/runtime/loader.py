@@ -2,6 +2,8 @@
 
 The entry of every kernel is `int32_t entry(const int64_t *args, int32_t threads)`. ctypes passes a `bytes` object as the pointer: packing the
 arguments with `struct` costs a tenth of filling a ctypes array, and ctypes releases the interpreter lock during the call.
+
+All kernels of a process share one area of tile memory a thread, that of the kernel that was loaded first: `twb_share` hands it on.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from .storage import temporary_folder
 
 Entry = Callable[[bytes, int], int]
 _loaded: dict[tuple[str, str], Entry] = {}
+_shared: list[int] = []  # the address of the function that gives a thread its tile memory
 _lock = fork_safe_lock()
 
 
@@ -30,8 +33,22 @@ def load(library: Path, entry: str) -> Entry:
     with _lock:
         found = _loaded.get(key)
         if found is None:
-            found = _loaded[key] = _typed(_open(library), entry)
+            opened = _open(library)
+            _share(opened)
+            found = _loaded[key] = _typed(opened, entry)
         return found
+
+
+def _share(library: ctypes.CDLL) -> None:
+    """Let `library` take its tile memory from where the others do. Libraries are never unloaded, so the first one's function stays."""
+    try:
+        share = library.twb_share
+    except AttributeError:  # it has no tiles
+        return
+    share.argtypes, share.restype = (ctypes.c_void_p,), ctypes.c_void_p
+    used = share(_shared[0] if _shared else None)
+    if not _shared:
+        _shared.append(used)
 
 
 def _open(library: Path) -> ctypes.CDLL:

@@ -23,7 +23,7 @@ from . import cache, toolchain
 from .amx_probe import amx_probes, amx_text
 from .cost_probes import cost_probe_text
 from .costs import VERSION, measure_costs
-from .fork import available_cores
+from .fork import LIMIT, available_cores
 from .level_curve import LARGEST, largest_set, measure_levels, stated_capacities
 from .loader import Entry, load
 from .measure_cuda import gpu_number, measure_cuda
@@ -44,7 +44,7 @@ def measure(force: bool = False, cores: int | None = None, device: str = "cpu") 
     """
     if device != "cpu":
         return measure_cuda(gpu_number(device), force=force)
-    cores = cores or available_cores()
+    cores = min(cores or available_cores(), LIMIT.cap)  # a forked child has one, see `fork`
     compiler = toolchain.default_compiler()
     name = cpu_name()
     place = cache_folder() / f"machine-{cache.key_of(VERSION, name, str(cores), host_isa().name, compiler.name if compiler else 'numpy')[:12]}.json"
@@ -98,10 +98,10 @@ def _with_compiler(compiler: toolchain.Compiler, name: str, cores: int, known: M
     notes = [] if compiler.openmp else [f"{compiler.why_serial}; all cores are taken to be as fast as one"]
     isa = host_isa()
     try:
-        library = _build(compiler, isa, probe_text(isa))
+        library = build_probes(compiler, isa, probe_text(isa))
     except CompilerError:  # an older compiler than the processor: without the newest instructions
         isa = replace(isa, flags=isa.flags - set(NEWEST), extensions=())
-        library = _build(compiler, isa, probe_text(isa))
+        library = build_probes(compiler, isa, probe_text(isa))
         notes.append(f"{compiler.name} does not know the newest instructions of this processor; they are not measured")
     entries = [(load(library, p.entry), p) for p in arithmetic_probes(isa)]
     peaks = [_peak(entry, p, threads) for entry, p in entries]
@@ -110,7 +110,7 @@ def _with_compiler(compiler: toolchain.Compiler, name: str, cores: int, known: M
     memory = np.ones(size // 4 + 2048, np.float32)
     start = memory.__array_interface__["data"][0] + 4095 & -4096
     levels = measure_levels(load(library, "twb_read"), isa, threads, start, size, known.levels if known else ())
-    steps = _build(compiler, isa, cost_probe_text(isa), *FLAGS, "-fwrapv", "-fno-strict-aliasing")
+    steps = build_probes(compiler, isa, cost_probe_text(isa), *FLAGS, "-fwrapv", "-fno-strict-aliasing")
     costs = measure_costs(functools.partial(load, steps), isa, start, size, levels, threads)
     again = [_peak(entry, p, threads) for entry, p in entries]  # seconds later: a neighbour may be gone
     peaks = [_better(*both) for both in zip(peaks, again, strict=True)]
@@ -118,7 +118,8 @@ def _with_compiler(compiler: toolchain.Compiler, name: str, cores: int, known: M
     return Machine(name, threads, levels, (*peaks, *amx), 64, isa.name, date.today().isoformat(), tuple(notes), costs=costs)
 
 
-def _build(compiler: toolchain.Compiler, isa: Isa, text: str, *options: str) -> Path:
+def build_probes(compiler: toolchain.Compiler, isa: Isa, text: str, *options: str) -> Path:
+    """The shared library of probes, from the cache or made now. Raises CompilerError."""
     flags = [*isa.march, *isa.extensions, "-ffp-contract=fast", *options]
     key = cache.key_of("probes", text, compiler.name, *compiler.command, *flags)
 
@@ -136,7 +137,7 @@ def _amx_peaks(compiler: toolchain.Compiler, isa: Isa, threads: int) -> tuple[li
     if not probes:
         return [], ""
     try:
-        library = _build(compiler, isa, amx_text(isa))
+        library = build_probes(compiler, isa, amx_text(isa))
     except CompilerError:
         return [], f"this CPU also has AMX, which is not measured: {compiler.name}'s assembler does not know it"
     entries = [load(library, probe.entry) for probe in probes]

@@ -3,8 +3,8 @@
 Before:  copy A_shared <- A[by * 64 :+ 64, ko * 32 :+ 32]; gemm C_local += A_shared @ B_shared; pipelined loops
 After:   loops of element runs with clipped ends, `GemmCall`, row reductions, `Loop`
 
-An operand that a micro-kernel or a reduction cannot read in place (a global region, a region that may stick out, symbolic strides) is first
-copied to a tile of its own, and copied back if it is written. So is a copy between overlapping regions of one buffer.
+An operand that a micro-kernel or a reduction cannot read in place (a region that may stick out, symbolic strides, global memory but for the factors
+of a product) is first copied to a tile of its own, and copied back if it is written. So is a copy between overlapping regions of one buffer.
 
 Requires: flattened accesses (`flatten_accesses`), no thread-level statements.
 Preserves: parallel loops, scalar statements and control flow.
@@ -12,13 +12,15 @@ Preserves: parallel loops, scalar statements and control flow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..analysis.access import static_strides
 from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import cast, index
 from ..ir.expr import Buffer, Const, Expr
-from ..ir.lowered import Address, GemmCall, Loop
+from ..ir.lowered import Address, Apart, GemmCall, Loop
 from ..ir.node import replace
 from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, Let, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
 from .copy_loops import base_offset, copy_loops, fill_loops
@@ -85,7 +87,7 @@ class _Expand(Scoped):
         return copy_loops(stmt, self.bounds, self.names)
 
     def gemm(self, stmt: Gemm) -> Body:
-        before, (a, b, c), after = self.stage((stmt.a, "r"), (stmt.b, "r"), (stmt.c, "rw"), unpacked=True)
+        before, (a, b, c), after = self.stage((stmt.a, "r"), (stmt.b, "r"), (stmt.c, "rw"), factors=True)
         rows, columns = c.static_extents()[-2:]
         depth = a.static_extents()[-2 if stmt.trans_a else -1]
         call = GemmCall(
@@ -95,22 +97,22 @@ class _Expand(Scoped):
         return (*before, call, *after)
 
     def stage(
-        self, *operands: tuple[Region, str], in_place: bool = False, unpacked: bool = False
+        self, *operands: tuple[Region, str], in_place: bool = False, factors: bool = False
     ) -> tuple[Body, tuple[Region, ...], Body]:  # fmt: skip
         """Copies that bring operands into plain tiles, the regions to use, and copies that take results back.
 
-        A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `unpacked`: 4-bit
-        operands get tiles of bytes.
+        A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `factors`: of a
+        product, which reads global memory in place too, sums there if nothing else can see it, and takes 4-bit operands from tiles of bytes.
         """
         before: list[Stmt] = []
         after: list[Stmt] = []
         regions: list[Region] = []
         for place, (region, mode) in enumerate(operands):
             others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
-            if self.is_plain(region) and not ("w" in mode and any(self.share(region, r) for r in others)):
+            if self.is_plain(region, anywhere=factors and (mode == "r" or self.is_apart(region, operands))) and not ("w" in mode and any(self.share(region, r) for r in others)):
                 regions.append(region)
                 continue
-            tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked)
+            tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked=factors)
             regions.append(whole(tile))
             if "r" in mode:
                 before += copy_loops(Copy(region, whole(tile)), self.bounds, self.names)
@@ -118,13 +120,18 @@ class _Expand(Scoped):
                 after += copy_loops(Copy(whole(tile), region), self.bounds, self.names)
         return tuple(before), tuple(regions), tuple(after)
 
-    def is_plain(self, region: Region) -> bool:
-        """On chip, inside, of known strides and contiguous rows of whole bytes."""
+    def is_plain(self, region: Region, anywhere: bool) -> bool:
+        """On chip (or `anywhere`), inside, of known strides and contiguous rows of whole bytes."""
         buffer = region.buffer
         steps = static_strides(buffer)
-        if not buffer.is_on_chip or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
+        if not (anywhere or buffer.is_on_chip) or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
             return False
         return all(self._fits(start, extent, dim) for start, extent, dim in zip(region.starts, region.extents, buffer.shape, strict=True))
+
+    def is_apart(self, region: Region, operands: Sequence[tuple[Region, str]]) -> bool:
+        """Whether no other operand can be the array of `region`: it is on chip, or the block has asked."""
+        others = {r.buffer.root for r, _ in operands if not r.buffer.is_on_chip} - {region.buffer.root}
+        return all(Apart(b, region.buffer.root) in self.bounds.apart for b in others)
 
     def _fits(self, start: Expr, extent: Expr, dim: Expr) -> bool:
         form = self.bounds.sum(cast(start, INDEX))

@@ -23,8 +23,11 @@ from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
+from .read_operands_in_place import read_operands_in_place
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
+from .sum_in_place import sum_in_place
+from .weigh_launches import weigh_launches
 from .widen_floats import widen_floats
 
 
@@ -57,6 +60,8 @@ C_STEPS: tuple[Step, ...] = (
     Step(absorb_fills),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
     Step(split_parallel, because="flatten_accesses folds the divisions that this makes exact"),
+    Step(read_operands_in_place, because="speaks of whole copies and regions, which expand_tiles takes apart"),
+    Step(sum_in_place, because="speaks of the products that read_operands_in_place leaves, whose copies it would double"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
@@ -64,6 +69,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
     Step(place_tiles, because="expand_tiles adds tiles"),
+    Step(weigh_launches, because="counts what blocks really do, after every step that changes it"),
 )
 
 

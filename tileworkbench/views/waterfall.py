@@ -16,11 +16,15 @@ from .labels import heading
 from .marks import AnyMark, Path, Rect, Text
 from .scene import Scene
 from .view import View, escape, table
-from .widths import cut_to
+from .widths import cut_to, text_width
 
 # bars of the static table: inks that stand out from white and from black by 3 and more
 _INK = {"roof": "#2f7fd6", "gap": "#c9682a", "predicted": "#7f8791", "rest": "#d1453b", "measured": "#7f8791"}
-WIDTH, LEFT, RIGHT, ROW = 680.0, 128.0, 78.0, 37.0
+WIDTH, RIGHT, ROW = 680.0, 78.0, 37.0
+LEFT, WIDEST = 128.0, 230.0  # the column of names: as wide as the longest name needs, between these
+
+
+_TOTALS = ("roof", "predicted", "measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,10 @@ class WaterfallView(View):
     def scene(self) -> Scene:
         longest = max((max(s.start, s.stop) for s in self.steps), default=0.0) or 1.0
         marks, top = heading(self.title, _summary(self), WIDTH)
-        wide = WIDTH - LEFT - RIGHT
+        names = [text_width(s.bar.name, 11.5, is_bold=s.kind in _TOTALS) for s in self.steps]
+        left = min(max(LEFT, *(name + 16 for name in names)), WIDEST)
         for row, step in enumerate(self.steps):
-            marks += _row(step, top + 8 + ROW * row, wide / longest, self.steps[row - 1] if row else None)
+            marks += _row(step, left, top + 8 + ROW * row, (WIDTH - left - RIGHT) / longest, self.steps[row - 1] if row else None)
         return Scene(WIDTH, top + 14 + ROW * len(self.steps), tuple(marks), self.title, str(self))
 
     def html(self) -> str:
@@ -107,19 +112,19 @@ class WaterfallView(View):
         return {**super(WaterfallView, self).live(), "tab": "waterfall", "details": details, "opens": opens}
 
 
-def _row(step: Step, y: float, scale: float, before: Step | None) -> list[AnyMark]:
+def _row(step: Step, left: float, y: float, scale: float, before: Step | None) -> list[AnyMark]:
     colour = {"roof": "accent", "gap": "DRAM", "predicted": "faint", "rest": "warning", "measured": "text"}[step.kind]
-    a, b = sorted((LEFT + step.start * scale, LEFT + step.stop * scale))
+    a, b = sorted((left + step.start * scale, left + step.stop * scale))
     about: dict[str, Any] = {"key": f"bar:{step.bar.name}", "tip": _tip(step)}
-    is_total = step.kind in ("roof", "predicted", "measured")
+    is_total = step.kind in _TOTALS
     marks: list[AnyMark] = [
-        Text(LEFT - 8, y + 12, cut_to(step.bar.name, LEFT - 16, 11.5, is_bold=is_total), 11.5, "text", "end", is_bold=is_total, **about),
+        Text(left - 8, y + 12, cut_to(step.bar.name, left - 16, 11.5, is_bold=is_total), 11.5, "text", "end", is_bold=is_total, **about),
         Rect(a, y, max(b - a, 1.5), 16, fill=colour, hatch="" if is_total else "background", stroke=colour, **about),
         Text(b + 5, y + 12, _time(step), 10.5, key=about["key"]),
-        Text(LEFT, y + 28, cut_to(step.bar.why, WIDTH - LEFT - 10, 9.5), 9.5, "faint", key=about["key"]),
+        Text(left, y + 28, cut_to(step.bar.why, WIDTH - left - 10, 9.5), 9.5, "faint", key=about["key"]),
     ]
     if before is not None and step.kind in ("gap", "rest"):
-        x = LEFT + step.start * scale
+        x = left + step.start * scale
         marks.append(Path(((x, y - ROW + 16), (x, y)), "faint", 0.8, dash=(2.0, 2.0)))
     return marks
 

@@ -31,7 +31,7 @@ from ..layout.banks import BANKS, RULE, WARP, Serving, Wavefronts, serve, wavefr
 from ..layout.tile_layout import TileLayout
 from .scene import AnyMark, Cells, Path, Rect, Scene, Text
 from .view import View
-from .widths import cut_to, text_width
+from .widths import cut_to, text_width, wrapped
 
 _X, _Y, _GAP = 46.0, 92.0, 42.0
 _MOST_TEXT = 3
@@ -134,10 +134,11 @@ class WavefrontView(View):
             marks += [Rect(x, bottom + 24, 12, 12, fill=fill), Text(x + 17, bottom + 34, name, size=10.5)]
             x += 30 + text_width(name, 10.5)
         width = _X + len(self.sides) * (side + _GAP) - _GAP + 16
+        note = wrapped(f"{self.why}; {RULE}" if self.why else RULE, width - _X - 8, 10.5)
         if wavefront is None:
-            marks.append(Text(_X, bottom + 54, cut_to(f"{self.why}; {RULE}" if self.why else RULE, width - _X, 10.5), size=10.5, colour="faint"))
+            marks += [Text(_X, bottom + 54 + 14 * n, line, size=10.5, colour="faint") for n, line in enumerate(note)]
         title = self.title if wavefront is None else now
-        return Scene(max(width, x), bottom + 66, tuple(marks), title=title, text=str(self))
+        return Scene(max(width, x), bottom + 52 + 14 * len(note), tuple(marks), title=title, text=str(self))
 
     def live(self) -> dict[str, Any]:
         """A frame for each wavefront."""

@@ -38,3 +38,19 @@ def cut_to(text: str, width: float, size: float = 11.0, *, is_bold: bool = False
     while text and text_width(text + "…", size, is_bold=is_bold, is_mono=is_mono) > width:
         text = text[:-1]
     return text.rstrip() + "…" if text else ""
+
+
+def wrapped(text: str, width: float, size: float = 11.0) -> list[str]:
+    """`text` in lines of at most `width` pixels, broken at spaces; a longer word has a line of its own.
+
+    >>> wrapped("a long line of words", 60)
+    ['a long line', 'of words']
+    """
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines

@@ -52,62 +52,72 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
     #endif
 }
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_k6x3t8(int64_t k, const float *a, const float *b, float *c, int clear) {
+#ifndef TWB_6X3_V16F32_T8
+#define TWB_6X3_V16F32_T8
+static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+    __builtin_prefetch(c + 0 * ldc, 1);
+    __builtin_prefetch(c + 1 * ldc, 1);
+    __builtin_prefetch(c + 2 * ldc, 1);
+    __builtin_prefetch(c + 3 * ldc, 1);
+    __builtin_prefetch(c + 4 * ldc, 1);
+    __builtin_prefetch(c + 5 * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 16);
-        __builtin_memcpy(&c0_2, c + 32, 8 * sizeof *c);
-        c1_0 = *(const twb_v16f32 *)(c + 40);
-        c1_1 = *(const twb_v16f32 *)(c + 56);
-        __builtin_memcpy(&c1_2, c + 72, 8 * sizeof *c);
-        c2_0 = *(const twb_v16f32 *)(c + 80);
-        c2_1 = *(const twb_v16f32 *)(c + 96);
-        __builtin_memcpy(&c2_2, c + 112, 8 * sizeof *c);
-        c3_0 = *(const twb_v16f32 *)(c + 120);
-        c3_1 = *(const twb_v16f32 *)(c + 136);
-        __builtin_memcpy(&c3_2, c + 152, 8 * sizeof *c);
-        c4_0 = *(const twb_v16f32 *)(c + 160);
-        c4_1 = *(const twb_v16f32 *)(c + 176);
-        __builtin_memcpy(&c4_2, c + 192, 8 * sizeof *c);
-        c5_0 = *(const twb_v16f32 *)(c + 200);
-        c5_1 = *(const twb_v16f32 *)(c + 216);
-        __builtin_memcpy(&c5_2, c + 232, 8 * sizeof *c);
-    }
-    do {
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32);
-        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2;
-        const twb_v16f32 a1 = a[32] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2;
-        const twb_v16f32 a2 = a[64] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2;
-        const twb_v16f32 a3 = a[96] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2;
-        const twb_v16f32 a4 = a[128] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
-        const twb_v16f32 a5 = a[160] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
-        a += 1; b += 48;
-    } while (--k);
-    *(twb_v16f32 *)(c + 0) = c0_0;
-    *(twb_v16f32 *)(c + 16) = c0_1;
-    __builtin_memcpy(c + 32, &c0_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 40) = c1_0;
-    *(twb_v16f32 *)(c + 56) = c1_1;
-    __builtin_memcpy(c + 72, &c1_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 80) = c2_0;
-    *(twb_v16f32 *)(c + 96) = c2_1;
-    __builtin_memcpy(c + 112, &c2_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 120) = c3_0;
-    *(twb_v16f32 *)(c + 136) = c3_1;
-    __builtin_memcpy(c + 152, &c3_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 160) = c4_0;
-    *(twb_v16f32 *)(c + 176) = c4_1;
-    __builtin_memcpy(c + 192, &c4_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 200) = c5_0;
-    *(twb_v16f32 *)(c + 216) = c5_1;
-    __builtin_memcpy(c + 232, &c5_2, 8 * sizeof *c);
+        const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2;
+        const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2;
+        const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2;
+        const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2;
+        const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
+        const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
+        b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 0 * ldc + 32, 8 * sizeof *c); c0_2 += old; }
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 1 * ldc + 32, 8 * sizeof *c); c1_2 += old; }
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 2 * ldc + 32, 8 * sizeof *c); c2_2 += old; }
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 3 * ldc + 32, 8 * sizeof *c); c3_2 += old; }
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 4 * ldc + 32, 8 * sizeof *c); c4_2 += old; }
+        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 5 * ldc + 32, 8 * sizeof *c); c5_2 += old; }
+    }
+    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
+    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
+    __builtin_memcpy(c + 0 * ldc + 32, &c0_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
+    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
+    __builtin_memcpy(c + 1 * ldc + 32, &c1_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
+    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
+    __builtin_memcpy(c + 2 * ldc + 32, &c2_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
+    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
+    __builtin_memcpy(c + 3 * ldc + 32, &c3_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
+    __builtin_memcpy(c + 4 * ldc + 32, &c4_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + 5 * ldc + 0) = c5_0;
+    *(twb_v16f32 *)(c + 5 * ldc + 16) = c5_1;
+    __builtin_memcpy(c + 5 * ldc + 32, &c5_2, 8 * sizeof *c);
 }
+#endif
 static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
@@ -145,12 +155,14 @@ static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_1
     for (int64_t i = 0; i < 12; i++) {
         twb_copy_f16_to_f32(a + i * 16, pa + i * 32, 16);
     }
-    {
-        const uint16_t *s = b + 0 * 16 + 0;
+    for (int64_t j = 0; j < 1; j++) {
+        const uint16_t *s = b + j * 16 + 0;
         for (int64_t q = 0; q < 40; q++) {
             twb_copy_f16_to_f32(s + q * 16, raw + q * 32, 16);
         }
-        twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(16, 48, 40, raw, pb);
-        for (int64_t i = 0; i < 12; i += 6) twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_k6x3t8(16, pa + i * 32 + 0, pb, c + i * 40 + 0, clear);
+        twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(16, 48, 40, raw, pb + j * 16);
+    }
+    for (int64_t i = 0; i < 12; i += 6) {
+        for (int64_t j = 0; j < 1; j++) twb_6x3_v16f32_t8(16, pa + i * 32 + 0, 32, pb + j * 16, 48, c + i * 40 + j, 40, clear);
     }
 }

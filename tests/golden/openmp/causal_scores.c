@@ -30,7 +30,7 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -41,134 +41,181 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
+}
+#if defined(_OPENMP) && defined(__linux__)
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
+extern int omp_get_thread_num(void), omp_get_num_threads(void);
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
+static __attribute__((cold)) void twb_pin(void) {
+  static _Thread_local int seen;
+  const int number = omp_get_thread_num(), team = omp_get_num_threads();
+  if (number == 0 || seen == team) return;
+  seen = team;
+  uint64_t mask[128] = {0}, own[128] = {0};
+  int count = 0, place = -1;
+  if (sched_getaffinity(0, sizeof mask, mask)) return;
+  for (int i = 0; i < 8192; ++i) {
+    if (mask[i / 64] >> i % 64 & 1 && count++ == number) place = i;
+  }
+  if (count != team || place < 0) return;
+  own[place / 64] = (uint64_t)1 << place % 64;
+  sched_setaffinity(0, sizeof own, own);
+}
+#else
+static void twb_pin(void) {}
+#endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k5x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+#ifndef TWB_5X4_V16F32
+#define TWB_5X4_V16F32
+static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+    __builtin_prefetch(c + 0 * ldc, 1);
+    __builtin_prefetch(c + 1 * ldc, 1);
+    __builtin_prefetch(c + 2 * ldc, 1);
+    __builtin_prefetch(c + 3 * ldc, 1);
+    __builtin_prefetch(c + 4 * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 64);
-        c1_1 = *(const twb_v16f32 *)(c + 80);
-        c1_2 = *(const twb_v16f32 *)(c + 96);
-        c1_3 = *(const twb_v16f32 *)(c + 112);
-        c2_0 = *(const twb_v16f32 *)(c + 128);
-        c2_1 = *(const twb_v16f32 *)(c + 144);
-        c2_2 = *(const twb_v16f32 *)(c + 160);
-        c2_3 = *(const twb_v16f32 *)(c + 176);
-        c3_0 = *(const twb_v16f32 *)(c + 192);
-        c3_1 = *(const twb_v16f32 *)(c + 208);
-        c3_2 = *(const twb_v16f32 *)(c + 224);
-        c3_3 = *(const twb_v16f32 *)(c + 240);
-        c4_0 = *(const twb_v16f32 *)(c + 256);
-        c4_1 = *(const twb_v16f32 *)(c + 272);
-        c4_2 = *(const twb_v16f32 *)(c + 288);
-        c4_3 = *(const twb_v16f32 *)(c + 304);
-    }
-    do {
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-        const twb_v16f32 a1 = a[64] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-        const twb_v16f32 a2 = a[128] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-        const twb_v16f32 a3 = a[192] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-        const twb_v16f32 a4 = a[256] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-        a += 1; b += 64;
-    } while (--k);
-    *(twb_v16f32 *)(c + 0) = c0_0;
-    *(twb_v16f32 *)(c + 16) = c0_1;
-    *(twb_v16f32 *)(c + 32) = c0_2;
-    *(twb_v16f32 *)(c + 48) = c0_3;
-    *(twb_v16f32 *)(c + 64) = c1_0;
-    *(twb_v16f32 *)(c + 80) = c1_1;
-    *(twb_v16f32 *)(c + 96) = c1_2;
-    *(twb_v16f32 *)(c + 112) = c1_3;
-    *(twb_v16f32 *)(c + 128) = c2_0;
-    *(twb_v16f32 *)(c + 144) = c2_1;
-    *(twb_v16f32 *)(c + 160) = c2_2;
-    *(twb_v16f32 *)(c + 176) = c2_3;
-    *(twb_v16f32 *)(c + 192) = c3_0;
-    *(twb_v16f32 *)(c + 208) = c3_1;
-    *(twb_v16f32 *)(c + 224) = c3_2;
-    *(twb_v16f32 *)(c + 240) = c3_3;
-    *(twb_v16f32 *)(c + 256) = c4_0;
-    *(twb_v16f32 *)(c + 272) = c4_1;
-    *(twb_v16f32 *)(c + 288) = c4_2;
-    *(twb_v16f32 *)(c + 304) = c4_3;
+        const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+    }
+    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
+    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
+    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
+    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
+    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
+    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
+    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
+    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
+    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
+    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
+    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
+    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
+    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
+    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
+    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
+    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
+    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
+    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
+    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
 }
-static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k6x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+#endif
+#ifndef TWB_6X4_V16F32
+#define TWB_6X4_V16F32
+static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+    __builtin_prefetch(c + 0 * ldc, 1);
+    __builtin_prefetch(c + 1 * ldc, 1);
+    __builtin_prefetch(c + 2 * ldc, 1);
+    __builtin_prefetch(c + 3 * ldc, 1);
+    __builtin_prefetch(c + 4 * ldc, 1);
+    __builtin_prefetch(c + 5 * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 64);
-        c1_1 = *(const twb_v16f32 *)(c + 80);
-        c1_2 = *(const twb_v16f32 *)(c + 96);
-        c1_3 = *(const twb_v16f32 *)(c + 112);
-        c2_0 = *(const twb_v16f32 *)(c + 128);
-        c2_1 = *(const twb_v16f32 *)(c + 144);
-        c2_2 = *(const twb_v16f32 *)(c + 160);
-        c2_3 = *(const twb_v16f32 *)(c + 176);
-        c3_0 = *(const twb_v16f32 *)(c + 192);
-        c3_1 = *(const twb_v16f32 *)(c + 208);
-        c3_2 = *(const twb_v16f32 *)(c + 224);
-        c3_3 = *(const twb_v16f32 *)(c + 240);
-        c4_0 = *(const twb_v16f32 *)(c + 256);
-        c4_1 = *(const twb_v16f32 *)(c + 272);
-        c4_2 = *(const twb_v16f32 *)(c + 288);
-        c4_3 = *(const twb_v16f32 *)(c + 304);
-        c5_0 = *(const twb_v16f32 *)(c + 320);
-        c5_1 = *(const twb_v16f32 *)(c + 336);
-        c5_2 = *(const twb_v16f32 *)(c + 352);
-        c5_3 = *(const twb_v16f32 *)(c + 368);
-    }
-    do {
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-        const twb_v16f32 a1 = a[64] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-        const twb_v16f32 a2 = a[128] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-        const twb_v16f32 a3 = a[192] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-        const twb_v16f32 a4 = a[256] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-        const twb_v16f32 a5 = a[320] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
-        a += 1; b += 64;
-    } while (--k);
-    *(twb_v16f32 *)(c + 0) = c0_0;
-    *(twb_v16f32 *)(c + 16) = c0_1;
-    *(twb_v16f32 *)(c + 32) = c0_2;
-    *(twb_v16f32 *)(c + 48) = c0_3;
-    *(twb_v16f32 *)(c + 64) = c1_0;
-    *(twb_v16f32 *)(c + 80) = c1_1;
-    *(twb_v16f32 *)(c + 96) = c1_2;
-    *(twb_v16f32 *)(c + 112) = c1_3;
-    *(twb_v16f32 *)(c + 128) = c2_0;
-    *(twb_v16f32 *)(c + 144) = c2_1;
-    *(twb_v16f32 *)(c + 160) = c2_2;
-    *(twb_v16f32 *)(c + 176) = c2_3;
-    *(twb_v16f32 *)(c + 192) = c3_0;
-    *(twb_v16f32 *)(c + 208) = c3_1;
-    *(twb_v16f32 *)(c + 224) = c3_2;
-    *(twb_v16f32 *)(c + 240) = c3_3;
-    *(twb_v16f32 *)(c + 256) = c4_0;
-    *(twb_v16f32 *)(c + 272) = c4_1;
-    *(twb_v16f32 *)(c + 288) = c4_2;
-    *(twb_v16f32 *)(c + 304) = c4_3;
-    *(twb_v16f32 *)(c + 320) = c5_0;
-    *(twb_v16f32 *)(c + 336) = c5_1;
-    *(twb_v16f32 *)(c + 352) = c5_2;
-    *(twb_v16f32 *)(c + 368) = c5_3;
+        const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+        b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
+        c5_2 += *(const twb_v16f32 *)(c + 5 * ldc + 32);
+        c5_3 += *(const twb_v16f32 *)(c + 5 * ldc + 48);
+    }
+    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
+    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
+    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
+    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
+    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
+    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
+    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
+    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
+    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
+    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
+    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
+    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
+    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
+    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
+    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
+    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
+    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
+    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
+    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
+    *(twb_v16f32 *)(c + 5 * ldc + 0) = c5_0;
+    *(twb_v16f32 *)(c + 5 * ldc + 16) = c5_1;
+    *(twb_v16f32 *)(c + 5 * ldc + 32) = c5_2;
+    *(twb_v16f32 *)(c + 5 * ldc + 48) = c5_3;
 }
-static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
+#endif
+static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
     whole = have & -16;
@@ -198,30 +245,31 @@ static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_
     for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * 64 + q];
     for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
 }
-static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt(const float *a, const float *b, float *c, int clear, char *scratch) {
+static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb(const float *a, const float *b, float *c, int clear, char *scratch) {
     float *pb = (float *)(scratch + 0);
     for (int64_t j = 0; j < 64; j += 64) {
-        twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_pack(64, 64, 64, b + j * 64 + 0, pb);
-        for (int64_t i = 0; i < 54; i += 6) twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k6x4(64, a + i * 64 + 0, pb, c + i * 64 + j, clear);
-        for (int64_t i = 54; i < 64; i += 5) twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_k5x4(64, a + i * 64 + 0, pb, c + i * 64 + j, clear);
+        twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(64, 64, 64, b + j * 64 + 0, pb + j * 64);
+    }
+    for (int64_t i = 0; i < 54; i += 6) {
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, clear);
+    }
+    for (int64_t i = 54; i < 64; i += 5) {
+        for (int64_t j = 0; j < 64; j += 64) twb_5x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, clear);
     }
 }
 
 static void causal_scores_block(const float *Q, const float *K, float *S, int64_t bx, int32_t *failed) {
-  char *const scratch = twb_scratch(65536);
+  char *const scratch = twb_scratch(49152);
   if (!scratch) {
     *failed = -1;
     return;
   }
   float *const q = (float *)(scratch + 0); /* shared (64, 64) float32 */
-  float *const k = (float *)(scratch + 16384); /* shared (64, 64) float32 */
-  float *const s = (float *)(scratch + 32768); /* fragment (64, 64) float32 */
+  float *const s = (float *)(scratch + 16384); /* fragment (64, 64) float32 */
   /* programs.py:61: T.copy(Q[bx * 64, 0], q) */
   __builtin_memcpy(q, &Q[bx * 4096], 4096 * sizeof(float));
   /* programs.py:62: for ko in T.Pipelined(bx + 1, num_stages=1): */
   for (int64_t ko = 0; ko < bx + 1; ++ko) {
-    /* programs.py:63: T.copy(K[ko * 64, 0], k) */
-    __builtin_memcpy(k, &K[ko * 4096], 4096 * sizeof(float));
     /* programs.py:64: for i, j in T.Parallel(64, 64): */
     for (int64_t i = 0; i < 64; ++i) {
       const int32_t j_end = (int32_t)twb_min_i64(bx * 64 + i - ko * 64 + 1, 64);
@@ -232,7 +280,7 @@ static void causal_scores_block(const float *Q, const float *K, float *S, int64_
       }
     }
     /* programs.py:66: T.gemm(q, k, s, transpose_B=True) */
-    twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt(q, k, s, 0, scratch + 49152);
+    twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb(q, &K[ko * 4096], s, 0, scratch + 32768);
     /* programs.py:67: T.copy(s, S[bx * 64, ko * 64]) */
     for (int64_t i = 0; i < 64; ++i) {
       __builtin_memcpy(&S[(bx * 64 + i) * 256 + ko * 64], &s[i * 64], 64 * sizeof(float));
@@ -246,9 +294,13 @@ int32_t run_causal_scores(const int64_t *args, int32_t threads) {
   float *const S = (float *)args[2];
   int32_t failed = 0;
   /* programs.py:57: with T.Kernel(4, threads=128) as bx: */
-  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t bx = 0; bx < 4; ++bx)
-    causal_scores_block(Q, K, S, bx, &failed);
+  #pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    twb_pin();
+    #pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t bx = 0; bx < 4; ++bx)
+      causal_scores_block(Q, K, S, bx, &failed);
+  }
   if (failed) return failed;
   (void)args, (void)threads;
   return 0;

@@ -67,7 +67,7 @@ TWB_FN void twb_copy_f16_to_f32(const uint16_t *restrict p, float *restrict q, i
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -78,161 +78,210 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
+}
+#if defined(_OPENMP) && defined(__linux__)
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
+extern int omp_get_thread_num(void), omp_get_num_threads(void);
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
+static __attribute__((cold)) void twb_pin(void) {
+  static _Thread_local int seen;
+  const int number = omp_get_thread_num(), team = omp_get_num_threads();
+  if (number == 0 || seen == team) return;
+  seen = team;
+  uint64_t mask[128] = {0}, own[128] = {0};
+  int count = 0, place = -1;
+  if (sched_getaffinity(0, sizeof mask, mask)) return;
+  for (int i = 0; i < 8192; ++i) {
+    if (mask[i / 64] >> i % 64 & 1 && count++ == number) place = i;
+  }
+  if (count != team || place < 0) return;
+  own[place / 64] = (uint64_t)1 << place % 64;
+  sched_setaffinity(0, sizeof own, own);
+}
+#else
+static void twb_pin(void) {}
+#endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_k5x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+#ifndef TWB_5X4_V16F32
+#define TWB_5X4_V16F32
+static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+    __builtin_prefetch(c + 0 * ldc, 1);
+    __builtin_prefetch(c + 1 * ldc, 1);
+    __builtin_prefetch(c + 2 * ldc, 1);
+    __builtin_prefetch(c + 3 * ldc, 1);
+    __builtin_prefetch(c + 4 * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 64);
-        c1_1 = *(const twb_v16f32 *)(c + 80);
-        c1_2 = *(const twb_v16f32 *)(c + 96);
-        c1_3 = *(const twb_v16f32 *)(c + 112);
-        c2_0 = *(const twb_v16f32 *)(c + 128);
-        c2_1 = *(const twb_v16f32 *)(c + 144);
-        c2_2 = *(const twb_v16f32 *)(c + 160);
-        c2_3 = *(const twb_v16f32 *)(c + 176);
-        c3_0 = *(const twb_v16f32 *)(c + 192);
-        c3_1 = *(const twb_v16f32 *)(c + 208);
-        c3_2 = *(const twb_v16f32 *)(c + 224);
-        c3_3 = *(const twb_v16f32 *)(c + 240);
-        c4_0 = *(const twb_v16f32 *)(c + 256);
-        c4_1 = *(const twb_v16f32 *)(c + 272);
-        c4_2 = *(const twb_v16f32 *)(c + 288);
-        c4_3 = *(const twb_v16f32 *)(c + 304);
-    }
-    do {
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-        const twb_v16f32 a1 = a[48] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-        const twb_v16f32 a2 = a[96] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-        const twb_v16f32 a3 = a[144] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-        const twb_v16f32 a4 = a[192] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-        a += 1; b += 64;
-    } while (--k);
-    *(twb_v16f32 *)(c + 0) = c0_0;
-    *(twb_v16f32 *)(c + 16) = c0_1;
-    *(twb_v16f32 *)(c + 32) = c0_2;
-    *(twb_v16f32 *)(c + 48) = c0_3;
-    *(twb_v16f32 *)(c + 64) = c1_0;
-    *(twb_v16f32 *)(c + 80) = c1_1;
-    *(twb_v16f32 *)(c + 96) = c1_2;
-    *(twb_v16f32 *)(c + 112) = c1_3;
-    *(twb_v16f32 *)(c + 128) = c2_0;
-    *(twb_v16f32 *)(c + 144) = c2_1;
-    *(twb_v16f32 *)(c + 160) = c2_2;
-    *(twb_v16f32 *)(c + 176) = c2_3;
-    *(twb_v16f32 *)(c + 192) = c3_0;
-    *(twb_v16f32 *)(c + 208) = c3_1;
-    *(twb_v16f32 *)(c + 224) = c3_2;
-    *(twb_v16f32 *)(c + 240) = c3_3;
-    *(twb_v16f32 *)(c + 256) = c4_0;
-    *(twb_v16f32 *)(c + 272) = c4_1;
-    *(twb_v16f32 *)(c + 288) = c4_2;
-    *(twb_v16f32 *)(c + 304) = c4_3;
+        const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+    }
+    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
+    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
+    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
+    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
+    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
+    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
+    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
+    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
+    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
+    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
+    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
+    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
+    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
+    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
+    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
+    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
+    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
+    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
+    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
 }
-static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_k6x4(int64_t k, const float *a, const float *b, float *c, int clear) {
+#endif
+#ifndef TWB_6X4_V16F32
+#define TWB_6X4_V16F32
+static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+    __builtin_prefetch(c + 0 * ldc, 1);
+    __builtin_prefetch(c + 1 * ldc, 1);
+    __builtin_prefetch(c + 2 * ldc, 1);
+    __builtin_prefetch(c + 3 * ldc, 1);
+    __builtin_prefetch(c + 4 * ldc, 1);
+    __builtin_prefetch(c + 5 * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
-    if (!clear) {
-        c0_0 = *(const twb_v16f32 *)(c + 0);
-        c0_1 = *(const twb_v16f32 *)(c + 16);
-        c0_2 = *(const twb_v16f32 *)(c + 32);
-        c0_3 = *(const twb_v16f32 *)(c + 48);
-        c1_0 = *(const twb_v16f32 *)(c + 64);
-        c1_1 = *(const twb_v16f32 *)(c + 80);
-        c1_2 = *(const twb_v16f32 *)(c + 96);
-        c1_3 = *(const twb_v16f32 *)(c + 112);
-        c2_0 = *(const twb_v16f32 *)(c + 128);
-        c2_1 = *(const twb_v16f32 *)(c + 144);
-        c2_2 = *(const twb_v16f32 *)(c + 160);
-        c2_3 = *(const twb_v16f32 *)(c + 176);
-        c3_0 = *(const twb_v16f32 *)(c + 192);
-        c3_1 = *(const twb_v16f32 *)(c + 208);
-        c3_2 = *(const twb_v16f32 *)(c + 224);
-        c3_3 = *(const twb_v16f32 *)(c + 240);
-        c4_0 = *(const twb_v16f32 *)(c + 256);
-        c4_1 = *(const twb_v16f32 *)(c + 272);
-        c4_2 = *(const twb_v16f32 *)(c + 288);
-        c4_3 = *(const twb_v16f32 *)(c + 304);
-        c5_0 = *(const twb_v16f32 *)(c + 320);
-        c5_1 = *(const twb_v16f32 *)(c + 336);
-        c5_2 = *(const twb_v16f32 *)(c + 352);
-        c5_3 = *(const twb_v16f32 *)(c + 368);
-    }
-    do {
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-        const twb_v16f32 a0 = a[0] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-        const twb_v16f32 a1 = a[48] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-        const twb_v16f32 a2 = a[96] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-        const twb_v16f32 a3 = a[144] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-        const twb_v16f32 a4 = a[192] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-        const twb_v16f32 a5 = a[240] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
-        a += 1; b += 64;
-    } while (--k);
-    *(twb_v16f32 *)(c + 0) = c0_0;
-    *(twb_v16f32 *)(c + 16) = c0_1;
-    *(twb_v16f32 *)(c + 32) = c0_2;
-    *(twb_v16f32 *)(c + 48) = c0_3;
-    *(twb_v16f32 *)(c + 64) = c1_0;
-    *(twb_v16f32 *)(c + 80) = c1_1;
-    *(twb_v16f32 *)(c + 96) = c1_2;
-    *(twb_v16f32 *)(c + 112) = c1_3;
-    *(twb_v16f32 *)(c + 128) = c2_0;
-    *(twb_v16f32 *)(c + 144) = c2_1;
-    *(twb_v16f32 *)(c + 160) = c2_2;
-    *(twb_v16f32 *)(c + 176) = c2_3;
-    *(twb_v16f32 *)(c + 192) = c3_0;
-    *(twb_v16f32 *)(c + 208) = c3_1;
-    *(twb_v16f32 *)(c + 224) = c3_2;
-    *(twb_v16f32 *)(c + 240) = c3_3;
-    *(twb_v16f32 *)(c + 256) = c4_0;
-    *(twb_v16f32 *)(c + 272) = c4_1;
-    *(twb_v16f32 *)(c + 288) = c4_2;
-    *(twb_v16f32 *)(c + 304) = c4_3;
-    *(twb_v16f32 *)(c + 320) = c5_0;
-    *(twb_v16f32 *)(c + 336) = c5_1;
-    *(twb_v16f32 *)(c + 352) = c5_2;
-    *(twb_v16f32 *)(c + 368) = c5_3;
+        const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
+        const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
+        const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
+        const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
+        const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+        const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+        b += ldb;
+    }
+    if (!clear) {
+        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
+        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
+        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
+        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
+        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
+        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
+        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
+        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
+        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
+        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
+        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
+        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
+        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
+        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
+        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
+        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
+        c5_2 += *(const twb_v16f32 *)(c + 5 * ldc + 32);
+        c5_3 += *(const twb_v16f32 *)(c + 5 * ldc + 48);
+    }
+    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
+    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
+    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
+    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
+    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
+    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
+    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
+    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
+    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
+    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
+    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
+    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
+    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
+    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
+    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
+    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
+    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
+    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
+    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
+    *(twb_v16f32 *)(c + 5 * ldc + 0) = c5_0;
+    *(twb_v16f32 *)(c + 5 * ldc + 16) = c5_1;
+    *(twb_v16f32 *)(c + 5 * ldc + 32) = c5_2;
+    *(twb_v16f32 *)(c + 5 * ldc + 48) = c5_3;
 }
-static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64_pack(int64_t k, int64_t width, int64_t have, const uint16_t *b, float *p) {
-    for (int64_t i = 0; i < k; i++) {
-        twb_copy_f16_to_f32(b + i * 64, p + i * width, have);
-        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;
+#endif
+static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(int64_t k, const uint16_t *b, float *p) {
+    for (int64_t q = 0; q < k; q++, b += 256) {
+        for (int64_t j = 0; j < 64; j += 64) {
+            float *d = p + j * 32 + q * 64;
+            twb_copy_f16_to_f32(b + j, d, 64);
+        }
     }
 }
-static __attribute__((noinline, unused)) void twb_gemm_64x64x32_f16_f16_f32_32_64_64(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {
+static __attribute__((noinline, unused)) void twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {
     float *pa = (float *)(scratch + 0);
     float *pb = (float *)(scratch + 12288);
     for (int64_t i = 0; i < 64; i++) {
-        twb_copy_f16_to_f32(a + i * 32, pa + i * 48, 32);
+        twb_copy_f16_to_f32(a + i * 128, pa + i * 48, 32);
     }
-    for (int64_t j = 0; j < 64; j += 64) {
-        twb_gemm_64x64x32_f16_f16_f32_32_64_64_pack(32, 64, 64, b + 0 * 64 + j, pb);
-        for (int64_t i = 0; i < 54; i += 6) twb_gemm_64x64x32_f16_f16_f32_32_64_64_k6x4(32, pa + i * 48 + 0, pb, c + i * 64 + j, clear);
-        for (int64_t i = 54; i < 64; i += 5) twb_gemm_64x64x32_f16_f16_f32_32_64_64_k5x4(32, pa + i * 48 + 0, pb, c + i * 64 + j, clear);
+    twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(32, b + 0 * 256, pb);
+    for (int64_t i = 0; i < 54; i += 6) {
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(32, pa + i * 48 + 0, 48, pb + j * 32, 64, c + i * 64 + j, 64, clear);
+    }
+    for (int64_t i = 54; i < 64; i += 5) {
+        for (int64_t j = 0; j < 64; j += 64) twb_5x4_v16f32(32, pa + i * 48 + 0, 48, pb + j * 32, 64, c + i * 64 + j, 64, clear);
     }
 }
 
 static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, int64_t bx, int64_t by, int32_t *failed) {
-  char *const scratch = twb_scratch(45056);
+  char *const scratch = twb_scratch(36864);
   if (!scratch) {
     *failed = -1;
     return;
   }
-  uint16_t *const A_shared = (uint16_t *)(scratch + 0); /* shared (64, 32) float16 */
-  uint16_t *const B_shared = (uint16_t *)(scratch + 4096); /* shared (32, 64) float16 */
-  float *const C_local = (float *)(scratch + 8192); /* fragment (64, 64) float32 */
+  float *const C_local = (float *)(scratch + 0); /* fragment (64, 64) float32 */
   /* programs.py:18: T.clear(C_local) */
   #pragma omp simd
   for (int32_t i = 0; i < 4096; ++i) {
@@ -240,16 +289,8 @@ static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, i
   }
   /* programs.py:19: for ko in T.Pipelined(T.ceildiv(128, 32), num_stages=2): */
   for (int64_t ko = 0; ko < 4; ++ko) {
-    /* programs.py:20: T.copy(A[by * 64, ko * 32], A_shared) */
-    for (int64_t i = 0; i < 64; ++i) {
-      __builtin_memcpy(&A_shared[i * 32], &A[(by * 64 + i) * 128 + ko * 32], 32 * sizeof(uint16_t));
-    }
-    /* programs.py:21: T.copy(B[ko * 32, bx * 64], B_shared) */
-    for (int64_t i = 0; i < 32; ++i) {
-      __builtin_memcpy(&B_shared[i * 64], &B[(ko * 32 + i) * 256 + bx * 64], 64 * sizeof(uint16_t));
-    }
     /* programs.py:22: T.gemm(A_shared, B_shared, C_local) */
-    twb_gemm_64x64x32_f16_f16_f32_32_64_64(A_shared, B_shared, C_local, 0, scratch + 24576);
+    twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab(&A[by * 8192 + ko * 32], &B[ko * 8192 + bx * 64], C_local, 0, scratch + 16384);
   }
   /* programs.py:23: for i, j in T.Parallel(64, 64): */
   for (int64_t i = 0; i < 64; ++i) {
@@ -271,10 +312,14 @@ int32_t run_gemm_relu(const int64_t *args, int32_t threads) {
   uint16_t *const C = (uint16_t *)args[2];
   int32_t failed = 0;
   /* programs.py:14: with T.Kernel(T.ceildiv(256, 64), T.ceildiv(256, 64), threads=128) as (bx, by): */
-  #pragma omp parallel for collapse(2) schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t by = 0; by < 4; ++by)
-    for (int64_t bx = 0; bx < 4; ++bx)
-      gemm_relu_block(A, B, C, bx, by, &failed);
+  #pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    twb_pin();
+    #pragma omp for collapse(2) schedule(dynamic, 1) nowait
+    for (int64_t by = 0; by < 4; ++by)
+      for (int64_t bx = 0; bx < 4; ++bx)
+        gemm_relu_block(A, B, C, bx, by, &failed);
+  }
   if (failed) return failed;
   (void)args, (void)threads;
   return 0;

@@ -97,7 +97,7 @@ TWB_FN float twb_row_sum_f32(const float *x_, int64_t n) {
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -108,6 +108,34 @@ static char *twb_scratch(int64_t bytes) {
   }
   return twb_area;
 }
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
+}
+#if defined(_OPENMP) && defined(__linux__)
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
+extern int omp_get_thread_num(void), omp_get_num_threads(void);
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
+static __attribute__((cold)) void twb_pin(void) {
+  static _Thread_local int seen;
+  const int number = omp_get_thread_num(), team = omp_get_num_threads();
+  if (number == 0 || seen == team) return;
+  seen = team;
+  uint64_t mask[128] = {0}, own[128] = {0};
+  int count = 0, place = -1;
+  if (sched_getaffinity(0, sizeof mask, mask)) return;
+  for (int i = 0; i < 8192; ++i) {
+    if (mask[i / 64] >> i % 64 & 1 && count++ == number) place = i;
+  }
+  if (count != team || place < 0) return;
+  own[place / 64] = (uint64_t)1 << place % 64;
+  sched_setaffinity(0, sizeof own, own);
+}
+#else
+static void twb_pin(void) {}
+#endif
 
 static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, int32_t *failed) {
   char *const scratch = twb_scratch(4224);
@@ -163,9 +191,13 @@ int32_t run_row_softmax(const int64_t *args, int32_t threads) {
   const int64_t m = args[2];
   int32_t failed = 0;
   /* programs.py:36: with T.Kernel(T.ceildiv(M, 8), threads=128) as bx: */
-  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
-    row_softmax_block(X, Y, m, bx, &failed);
+  #pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    twb_pin();
+    #pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t bx = 0; bx < (m + 7) / 8; ++bx)
+      row_softmax_block(X, Y, m, bx, &failed);
+  }
   if (failed) return failed;
   (void)args, (void)threads;
   return 0;

@@ -11,7 +11,7 @@ TWB_FN int64_t twb_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_scratch(int64_t bytes) {
+static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -21,6 +21,12 @@ static char *twb_scratch(int64_t bytes) {
     else if (page > 4096) madvise(twb_area, twb_area_bytes, 14);
   }
   return twb_area;
+}
+static char *(*twb_scratch)(int64_t) = twb_own_area;
+/* Take the tile memory of another kernel of this process; gives back whose is in use. */
+void *twb_share(void *other) {
+  if (other) twb_scratch = (char *(*)(int64_t))other;
+  return (void *)twb_scratch;
 }
 
 static void threads_reduce_block(const float *A, float *B, int64_t bx, int32_t *failed) {
@@ -85,7 +91,6 @@ int32_t run_threads_reduce(const int64_t *args, int32_t threads) {
   float *const B = (float *)args[1];
   int32_t failed = 0;
   /* programs.py:77: with T.Kernel(4, threads=128) as bx: */
-  #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
   for (int64_t bx = 0; bx < 4; ++bx)
     threads_reduce_block(A, B, bx, &failed);
   if (failed) return failed;

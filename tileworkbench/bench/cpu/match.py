@@ -1,7 +1,8 @@
 """Contestants take turns on one problem; what counts is the median of the samples that nothing else disturbed.
 
-In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for; where
-none is left, one thread's processor time stands in for the clock's, and the table marks it.
+In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for, or where
+the core ran clearly below the contestant's usual clock; where none is left, one thread's processor time stands in for the clock's, and the table
+marks it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,53 +22,27 @@ from typing import Any
 import numpy as np
 
 from .problems import PROBLEMS, Problem
+from .result import Result
 
 BUSY_SHARE = {1: 0.97}  # of wall time that a sample's process must have had a processor, by threads; more threads wait at barriers
 BUSY_SHARE_MANY = 0.85
-NAMES = ("ours", "numpy", "torch")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line: medians of clean samples in seconds by contestant, and what could not run."""
-
-    problem: Problem
-    seconds: dict[str, float]
-    clean: dict[str, int]  # samples that count
-    versions: dict[str, str]
-    schedule: str = ""
-    errors: dict[str, str] = field(default_factory=dict)
-    difference: float = 0.0
-
-    @property
-    def best_peer(self) -> str:
-        """The fastest contestant but us; "" where none ran."""
-        peers = {k: v for k, v in self.seconds.items() if k != "ours"}
-        return min(peers, key=lambda k: peers[k], default="")
-
-    @property
-    def ratio(self) -> float | None:
-        """The best peer's time over ours; None where one is missing."""
-        if "ours" not in self.seconds or not self.best_peer:
-            return None
-        return self.seconds[self.best_peer] / self.seconds["ours"]
-
-    def as_json(self) -> dict[str, Any]:
-        """The record that `--json` keeps."""
-        p = self.problem
-        return {
-            "group": p.group, "shape": list(p.shape), "dtype": p.dtype, "threads": p.threads, "causal": p.is_causal, "seconds": self.seconds,
-            "clean_samples": self.clean, "best_peer": self.best_peer, "ratio": self.ratio, "floor": p.floor, "schedule": self.schedule,
-            "versions": self.versions, "errors": self.errors, "difference": self.difference,
-        }  # fmt: skip
+CLOCK_SHARE = 0.93  # of the contestant's median clock that a sample must have run at
+NAMES = ("ours", "numpy", "torch", "tilelang", "copy")
+BUILT_IN = ("ours", "copy")
+FAR = 4.0  # a contestant that is slower than ours by this factor
+FEW = 3  # plays so many rounds only
+# freed memory stays with the process, in huge pages: a function that returns a new array does not pay for new pages at every call
+KEEP_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "THP_MEM_ALLOC_ENABLE": "1",
+}  # fmt: skip
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "TILEWORKBENCH_NUM_THREADS")
 
 
 class Contestant:
     """A worker process that answers one command at a time."""
 
     def __init__(self, name: str, threads: int) -> None:
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "TILEWORKBENCH_NUM_THREADS")
-        environment = {**os.environ, **dict.fromkeys(names, str(threads))}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), **KEEP_MEMORY}
         command = [sys.executable, "-m", "tileworkbench.bench.cpu.worker", name]
         self.name = name
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -94,7 +68,7 @@ class Contestant:
 
 def installed(names: Sequence[str] = NAMES) -> list[str]:
     """The contestants that this machine has."""
-    return [n for n in names if n == "ours" or importlib.util.find_spec(n) is not None]
+    return [n for n in names if n in BUILT_IN or importlib.util.find_spec(n) is not None]
 
 
 def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
@@ -114,32 +88,49 @@ def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
                 ready.append(contestant)
                 told[contestant.name] = answer
                 outputs[contestant.name] = np.load(file)
-    samples: dict[str, list[float]] = {c.name: [] for c in ready}
-    spent: dict[str, list[float]] = {c.name: [] for c in ready}
-    share = BUSY_SHARE.get(problem.threads, BUSY_SHARE_MANY) * problem.threads
+    samples: dict[str, list[dict[str, float]]] = {c.name: [] for c in ready}
+    far = FAR * told["ours"]["seconds"] if "ours" in told else float("inf")
     for turn in range(rounds):
         for contestant in ready[turn % len(ready) :] + ready[: turn % len(ready)]:
+            if turn >= FEW and told[contestant.name]["seconds"] > far:
+                continue
             took = contestant.ask("sample")
             if "error" in took:
                 errors[contestant.name] = took["error"]
-                continue
-            spent[contestant.name].append(took["cpu"])
-            if took["cpu"] >= share * took["wall"]:
-                samples[contestant.name].append(took["wall"])
-    is_fair = all(samples.values()) or problem.threads > 1  # else compare processor time with processor time
-    counted = samples if is_fair else spent
-    seconds = {name: statistics.median(found) for name, found in counted.items() if found}
-    versions = {name: answer["version"] for name, answer in told.items()}
+            else:
+                samples[contestant.name].append(took)
+    return judge(problem, samples, told, errors, difference(outputs))
+
+
+def judge(
+    problem: Problem, samples: dict[str, list[dict[str, float]]], told: dict[str, dict[str, Any]], errors: dict[str, str], difference: float
+) -> Result:
+    """The result of samples ("wall", "cpu" and "clock" each) of what the contestants told of themselves."""
+    clean = {name: undisturbed(found, problem.threads) for name, found in samples.items()}
+    is_fair = all(clean.values()) or problem.threads > 1  # else compare processor time with processor time
+    if is_fair:
+        seconds = {name: statistics.median(s["wall"] for s in found) for name, found in clean.items() if found}
+    else:
+        seconds = {name: statistics.median(s["cpu"] for s in found) for name, found in samples.items() if found}
+    clocks = {name: statistics.median(s["clock"] for s in (clean[name] or found)) for name, found in samples.items() if found}
+    names = {name: " ".join(filter(None, (answer["version"], f"({answer['way']})" if answer["way"] else ""))) for name, answer in told.items()}
     schedule = told.get("ours", {}).get("schedule", "")
-    return Result(
-        problem, seconds, {n: len(s) for n, s in samples.items()}, versions, schedule, errors=errors, difference=_difference(outputs, problem)
-    )
+    return Result(problem, seconds, {n: len(s) for n, s in clean.items()}, names, clocks, schedule, errors, difference)
 
 
-def _difference(outputs: dict[str, Any], problem: Problem) -> float:
+def undisturbed(samples: Sequence[dict[str, float]], threads: int) -> list[dict[str, float]]:
+    """The samples that had their processors, at the usual clock."""
+    if not samples:
+        return []
+    share = BUSY_SHARE.get(threads, BUSY_SHARE_MANY) * threads
+    usual = statistics.median(s["clock"] for s in samples)
+    return [s for s in samples if s["cpu"] >= share * s["wall"] and s["clock"] >= CLOCK_SHARE * usual]
+
+
+def difference(outputs: dict[str, Any]) -> float:
     """The largest difference between our result and a peer's, over the largest value: beside the dtype's own roundoff it shows a wrong answer."""
-    if "ours" not in outputs or len(outputs) < 2:
+    peer = next((v for k, v in outputs.items() if k not in BUILT_IN), None)
+    if "ours" not in outputs or peer is None:
         return 0.0
-    peer = next(v for k, v in outputs.items() if k != "ours")
     size = float(np.abs(peer).max()) or 1.0
     return float(np.abs(outputs["ours"] - peer).max()) / size

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+SCALE_COLUMNS = 128  # columns that share a scale of four-bit weights
 KINDS = ("gemm", "gemv", "w4", "attention", "softmax", "layernorm", "rmsnorm", "add", "gelu", "transpose")
 
 
@@ -16,7 +18,7 @@ class Problem:
     """One line of the table.
 
     `kind` names the function, `shape` its sizes: gemm (m, n, k), gemv (n, k), w4 (m, n, k), attention (batch, heads, seq, dim), rows (rows, cols).
-    `floor` is the ratio to reach, ours over the best peer; of elementwise kernels the share of the copy bandwidth instead.
+    `floor` is the ratio to reach, ours over the best peer; where `is_copy_bound`, the share of this machine's copy bandwidth instead.
     """
 
     group: str
@@ -33,7 +35,7 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """The textbook's operations: two for each product; 0 where bytes are what counts."""
+        """The textbook's operations: two for each product; 0 for row and elementwise kernels."""
         match self.kind:
             case "gemm" | "w4":
                 m, n, k = self.shape
@@ -47,23 +49,35 @@ class Problem:
                 return 0
 
     @property
+    def is_copy_bound(self) -> bool:
+        """Whether the floor is a share of the rate at which this machine copies as much data, in the same rounds."""
+        return self.kind in ("add", "gelu", "transpose")
+
+    @property
+    def is_counted_in_bytes(self) -> bool:
+        """Whether the table gives bytes a second, not FLOP/s."""
+        return self.kind not in ("gemm", "attention")
+
+    @property
     def bytes(self) -> int:
-        """Bytes that have to move once, for kernels that memory bounds."""
-        size = 2 if self.dtype == "bfloat16" else 4
+        """Bytes that nobody can avoid to move: every input read once, every result written once."""
+        size = {"float32": 4, "bfloat16": 2, "int8": 1}[self.dtype]
         match self.kind:
+            case "gemm":
+                m, n, k = self.shape
+                return size * (m * k + k * n) + (4 if self.dtype == "int8" else size) * m * n
             case "gemv":
-                return size * self.shape[0] * self.shape[1]
+                n, k = self.shape
+                return size * (n * k + n + k)
             case "w4":
-                return self.shape[1] * self.shape[2] // 2
+                m, n, k = self.shape
+                return n * k // 2 + 4 * n * k // SCALE_COLUMNS + size * m * (n + k)
+            case "attention":
+                return 4 * size * math.prod(self.shape)
             case "add":
                 return 3 * size * self.shape[0]
-            case "gemm" | "attention":
-                return 0
             case _:
-                count = 1
-                for n in self.shape:
-                    count *= n
-                return 2 * size * count
+                return 2 * size * math.prod(self.shape)
 
 
 def _cubes(group: str, dtype: str, floor: float, threads: tuple[int, ...] = (1,), extra: tuple[tuple[int, ...], ...] = ()) -> list[Problem]:
