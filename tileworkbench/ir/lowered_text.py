@@ -10,8 +10,8 @@ from ..base.dtypes import INDEX
 from .expr import Expr, Var
 from .lowered import (
     Address,
-    Apart,
     AllocateGlobal,
+    Apart,
     AtomicOp,
     CopyElements,
     Declare,

@@ -115,9 +115,15 @@ def default_w4_program(m: int, n: int, k: int, group: int, dtype: str, block_n: 
 _gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(default_w4_program)
 
 
-def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int = 16, block_k: int = 512) -> JITKernel:
+def gemv_schedule(n: int, k: int) -> tuple[int, int]:
+    """Rows and columns of a block: whole rows where x stays in L2, enough of them to read x seldom."""
+    return next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16)), min(k, 1 << 15)
+
+
+def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None) -> JITKernel:
     """A kernel y = W x for W (n, k), x (k,), y (n,). Products are summed in float32."""
-    kernel: JITKernel = _gemv(n, k, block_n, min(block_k, k), dtype)
+    rows, columns = gemv_schedule(n, k)
+    kernel: JITKernel = _gemv(n, k, block_n or rows, min(block_k or columns, k), dtype)
     return kernel
 
 

@@ -153,9 +153,11 @@ class _Writer:
             self.add(f"  if p{i} & {mask}: return _slow(args, {{}})")
 
     def check_overlap(self, one: TensorSpec, other: TensorSpec) -> None:
-        """As `overlap.check_overlap`: what begins inside another array is for the long way to refuse."""
+        """As `overlap.check_overlap`: what shares a part of another array is for the long way to refuse."""
         p, q = f"p{self.index[one.name]}", f"p{self.index[other.name]}"
-        self.add(f"if {p} < {q} < {p} + {self.nbytes(one)} or {q} < {p} < {q} + {self.nbytes(other)}: return _slow(args, {{}})")
+        m, n = self.nbytes(one), self.nbytes(other)
+        tests = [f"{p} < {q} < {p} + {m}", f"{q} < {p} < {q} + {n}", *([] if m == n else [f"{p} == {q} and {m} != {n}"])]
+        self.add(f"if {' or '.join(tests)}: return _slow(args, {{}})")
 
     def nbytes(self, spec: TensorSpec) -> str:
         itemsize = int(spec.numpy_dtype().itemsize)

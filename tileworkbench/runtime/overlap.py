@@ -1,7 +1,8 @@
 """Refuse arguments that share a part of their memory while the kernel writes one of them.
 
-A kernel may work in place: the same array given twice is two names for the same elements. An array that begins in the middle of another is
-not: iterations of T.Parallel are independent, so what it holds afterwards would depend on their order, and on the target.
+A kernel may work in place: the same array given twice is two names for the same elements. An array that begins in the middle of another, or at
+the same place and has another size, is not: iterations of T.Parallel are independent, so what it holds afterwards would depend on their order, and
+on the target. (`analysis/aliasing.py` counts on it.)
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ class Placed(Protocol):
 
 
 def check_overlap(kernel: str, tensors: Sequence[Placed]) -> list[ArgumentError]:
-    """The faults: contiguous arrays that overlap without beginning at the same place, at least one of them written."""
+    """The faults: contiguous arrays that overlap without being the same stretch of memory, at least one of them written."""
     errors = []
     for a, b in combinations(tensors, 2):
         if a.spec.strides is not None or b.spec.strides is not None or not (a.spec.is_written or b.spec.is_written):
             continue
         first, second = sorted((a, b), key=lambda t: t.pointer)
-        if first.pointer < second.pointer < first.pointer + first.nbytes and second.nbytes:
+        same = first.pointer == second.pointer and first.nbytes == second.nbytes
+        if not same and second.pointer < first.pointer + first.nbytes and second.nbytes:
             shared = min(first.pointer + first.nbytes, second.pointer + second.nbytes) - second.pointer
             written = b if b.spec.is_written else a
             errors.append(

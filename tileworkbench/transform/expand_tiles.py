@@ -50,7 +50,7 @@ class _Expand(Scoped):
             case Gemm():
                 return _spanned(self.gemm(stmt), stmt)
             case Reduce(src=src, dst=dst):
-                before, (source, target), after = self.stage((src, "r"), (dst, "rw"))
+                before, (source, target), after = self.stage((src, "r"), (dst, "rw"), from_global=True)
                 loops, tiles = reduce_loops(replace(stmt, src=source, dst=target), self.names)
                 self.tiles += tiles
                 return _spanned((*before, *loops, *after), stmt)
@@ -97,19 +97,21 @@ class _Expand(Scoped):
         return (*before, call, *after)
 
     def stage(
-        self, *operands: tuple[Region, str], in_place: bool = False, factors: bool = False
+        self, *operands: tuple[Region, str], in_place: bool = False, factors: bool = False, from_global: bool = False
     ) -> tuple[Body, tuple[Region, ...], Body]:  # fmt: skip
         """Copies that bring operands into plain tiles, the regions to use, and copies that take results back.
 
-        A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `factors`: of a
-        product, which reads global memory in place too, sums there if nothing else can see it, and takes 4-bit operands from tiles of bytes.
+        A written operand that overlaps another gets a tile, unless they are one region and the operation works `in_place`. `from_global`: what is
+        only read may stay in global memory. `factors`: of a product, which reads global memory in place too, sums there if nothing else can see
+        it, and takes 4-bit operands from tiles of bytes.
         """
         before: list[Stmt] = []
         after: list[Stmt] = []
         regions: list[Region] = []
         for place, (region, mode) in enumerate(operands):
             others = [r for n, (r, _) in enumerate(operands) if n != place and not (in_place and r == region)]
-            if self.is_plain(region, anywhere=factors and (mode == "r" or self.is_apart(region, operands))) and not ("w" in mode and any(self.share(region, r) for r in others)):
+            anywhere = (factors or from_global) and mode == "r" or factors and self.is_apart(region, operands)
+            if self.is_plain(region, anywhere) and not ("w" in mode and any(self.share(region, r) for r in others)):
                 regions.append(region)
                 continue
             tile = self.new_tile(region, f"{region.buffer.name}_tile", unpacked=factors)

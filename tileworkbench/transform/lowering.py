@@ -19,8 +19,12 @@ from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
 from .fission_threads import fission_threads
 from .flatten_accesses import flatten_accesses
+from .forward_copies import forward_copies
+from .fuse_rows import fuse_rows
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
+from .jam_rows import jam_rows
+from .join_sums import join_sums
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
@@ -59,12 +63,16 @@ C_STEPS: tuple[Step, ...] = (
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
     Step(absorb_fills),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
+    Step(forward_copies, because="its proofs are about whole tiles and the author's loops, which the next steps take apart"),
     Step(split_parallel, because="flatten_accesses folds the divisions that this makes exact"),
     Step(read_operands_in_place, because="speaks of whole copies and regions, which expand_tiles takes apart"),
     Step(sum_in_place, because="speaks of the products that read_operands_in_place leaves, whose copies it would double"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
+    Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
+    Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
+    Step(jam_rows, because="joined sums are what it takes together"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),

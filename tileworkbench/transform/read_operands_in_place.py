@@ -63,7 +63,11 @@ class _InPlace(Scoped):
 
     def body(self, body: Body) -> Body:
         body = super().body(body)
-        held = {s.dst.buffer: _Held(s.src, test_inside(s.src, self.bounds)) for place, s in enumerate(body) if isinstance(s, Copy) and self.is_held(s, body[place + 1 :])}
+        held = {
+            s.dst.buffer: _Held(s.src, test_inside(s.src, self.bounds))
+            for place, s in enumerate(body)
+            if isinstance(s, Copy) and self.is_held(s, body[place + 1 :])
+        }
         if not held:
             return body
         tests = _shared_tests(body, held)

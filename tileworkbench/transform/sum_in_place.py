@@ -90,11 +90,19 @@ class _Sums(Scoped):
                 return None
         loops: list[tuple[Var, Expr, Expr]] = []
         count, direct = _direct(body[work], copy.src, region, loops, must_clear=fill < 0)
-        if direct is None or self.mentions[tile] != count + 1 + (fill >= 0) or any(isinstance(n, (Break, Continue, Return)) for n in walk(body[work])):
+        if (
+            direct is None
+            or self.mentions[tile] != count + 1 + (fill >= 0)
+            or any(isinstance(n, (Break, Continue, Return)) for n in walk(body[work]))
+        ):
             return None
         if any(has_load(e) for _, start, stop in loops for e in (start, stop)):
             return None
-        runs = [Binary("lt", cast(a, INDEX), cast(b, INDEX)) for _, a, b in loops if self.bounds.truth(Binary("lt", cast(a, INDEX), cast(b, INDEX))) is not True]
+        runs = [
+            Binary("lt", cast(a, INDEX), cast(b, INDEX))
+            for _, a, b in loops
+            if self.bounds.truth(Binary("lt", cast(a, INDEX), cast(b, INDEX))) is not True
+        ]
         others = sorted({b for b in self.mentions if b in self.params and b != region.buffer}, key=lambda b: b.name)
         apart = [Apart(b, region.buffer) for b in others] if region.buffer in self.params else []
         return _Sum(fill, work, direct, every([*apart, test_inside(region, self.bounds), *runs]))
@@ -106,7 +114,13 @@ class _Sums(Scoped):
         steps = static_strides(c)
         if not tile.is_on_chip or tile.view_of is not None or c.is_on_chip or c.view_of is not None or self.mentions[c] != 1 or c.strides is not None:
             return False
-        if tile.type != c.type or c.type.bits < 8 or steps is None or len(steps) < 2 or not (is_whole(copy.src) and is_matrix(copy.src) and is_matrix(region)):
+        if (
+            tile.type != c.type
+            or c.type.bits < 8
+            or steps is None
+            or len(steps) < 2
+            or not (is_whole(copy.src) and is_matrix(copy.src) and is_matrix(region))
+        ):
             return False
         if region.extents[-2:] != tile.shape[-2:] or any(has_load(s) for s in region.starts):
             return False
@@ -139,7 +153,9 @@ def _direct(stmt: Stmt, tile: Region, region: Region, loops: list[tuple[Var, Exp
                 return 1, None
             start = every(Binary("eq", v, cast(first, v.type)) for v, first, _ in loops)
             return 1, replace(stmt, c=region, clear=TRUE if must_clear else start)
-        case For(var, start, stop, body) | PipelinedFor(var, start, stop, body) if not must_clear and (isinstance(stmt, PipelinedFor) or stmt.step > 0):
+        case For(var, start, stop, body) | PipelinedFor(var, start, stop, body) if not must_clear and (
+            isinstance(stmt, PipelinedFor) or stmt.step > 0
+        ):
             loops.append((var, start, stop))
             count, inside = _direct_body(body, tile, region, loops, must_clear)
             return count, None if inside is None else replace(stmt, body=inside)

@@ -26,20 +26,6 @@ TWB_FN uint16_t twb_f32_to_f16(float x) {
     return (uint16_t)(r | (0x7e00 & nan) | s);
     #endif
 }
-TWB_FN void twb_copy_f32_to_f16(const float *restrict p, uint16_t *restrict q, int64_t n) {
-    int64_t whole = 0;
-    #if (!defined(__clang__) || __clang_major__ < 15) && defined(__AVX512F__)
-    typedef short h16 __attribute__((vector_size(32), aligned(2), may_alias)); typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
-    whole = n & -16;
-    for (int64_t i = 0; i < whole; i += 16) *(h16 *)(q + i) = __builtin_ia32_vcvtps2ph512_mask(*(const v16 *)(p + i), 0, (h16){0}, (unsigned short)-1);
-    #elif (!defined(__clang__) || __clang_major__ < 15) && defined(__F16C__)
-    typedef short h8 __attribute__((vector_size(16), aligned(2), may_alias)); typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
-    whole = n & -8;
-    for (int64_t i = 0; i < whole; i += 8) *(h8 *)(q + i) = __builtin_ia32_vcvtps2ph256(*(const v8 *)(p + i), 0);
-    #endif
-    #pragma omp simd
-    for (int64_t j = whole; j < n; j++) q[j] = twb_f32_to_f16(p[j]);
-}
 TWB_FN float twb_f16_to_f32(uint16_t h) {
     #if defined(__aarch64__) || (defined(__clang__) && __clang_major__ >= 15 && defined(__F16C__))
     _Float16 f; __builtin_memcpy(&f, &h, 2); return (float)f;
@@ -297,12 +283,8 @@ static void gemm_relu_block(const uint16_t *A, const uint16_t *B, uint16_t *C, i
     #pragma omp simd
     for (int32_t j = 0; j < 64; ++j) {
       /* programs.py:24: C_local[i, j] = T.max(C_local[i, j], 0.0) */
-      C_local[i * 64 + j] = twb_max_f32(C_local[i * 64 + j], 0.0f);
+      C[(by * 64 + i) * 256 + bx * 64 + j] = twb_f32_to_f16(twb_max_f32(C_local[i * 64 + j], 0.0f));
     }
-  }
-  /* programs.py:25: T.copy(C_local, C[by * 64, bx * 64]) */
-  for (int64_t i = 0; i < 64; ++i) {
-    twb_copy_f32_to_f16(&C_local[i * 64], &C[by * 16384 + i * 256 + bx * 64], 64);
   }
 }
 

@@ -71,29 +71,6 @@ TWB_FN float twb_exp_f32(float x) {
     float e = twb_f32_bits(u);
     return x < 0x1.62e430p+6f ? e : x * __builtin_inff();
 }
-TWB_FN float twb_fold_add_f32(twb_vf v) {
-    float t[TWB_LANES];
-    __builtin_memcpy(t, &v, sizeof t);
-    #if TWB_LANES > 8
-    for (int l = 0; l < 8; l++) { const float x = t[l], y = t[l + 8]; t[l] = x + y; }
-    #endif
-    #if TWB_LANES > 4
-    for (int l = 0; l < 4; l++) { const float x = t[l], y = t[l + 4]; t[l] = x + y; }
-    #endif
-    for (int l = 0; l < 2; l++) { const float x = t[l], y = t[l + 2]; t[l] = x + y; }
-    for (int l = 0; l < 1; l++) { const float x = t[l], y = t[l + 1]; t[l] = x + y; }
-    return t[0];
-}
-TWB_FN float twb_row_sum_f32(const float *x_, int64_t n) {
-    twb_vf a = {0}, b = {0}, c = {0}, d = {0};
-    int64_t i = 0;
-    for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) { a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES); b += *(const twb_vf *)(x_ + i + 1 * TWB_LANES); c += *(const twb_vf *)(x_ + i + 2 * TWB_LANES); d += *(const twb_vf *)(x_ + i + 3 * TWB_LANES); }
-    for (; i + TWB_LANES <= n; i += TWB_LANES) a += *(const twb_vf *)(x_ + i + 0 * TWB_LANES);
-    a = (a + b) + (c + d);
-    float s = 0;
-    for (int64_t l = 0; l < n - i; l++) s += x_[i + l];
-    return s + twb_fold_add_f32(a);
-}
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
@@ -159,19 +136,18 @@ static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, i
   /* programs.py:42: T.reduce_max(x, top, dim=1) */
   for (int64_t i = 0; i < 8; ++i) {
     top[i] = twb_row_max_f32(&x[i * 128], 128);
-  }
-  /* programs.py:43: for i, j in T.Parallel(8, 128): */
-  for (int64_t i = 0; i < 8; ++i) {
+    /* programs.py:43: for i, j in T.Parallel(8, 128): */
     const float top_0 = top[i];
-    #pragma omp simd
+    float sum = 0.0f;
+    #pragma omp simd reduction(+:sum)
     for (int32_t j = 0; j < 128; ++j) {
       /* programs.py:44: x[i, j] = T.exp(x[i, j] - top[i]) */
-      x[i * 128 + j] = twb_exp_f32(x[i * 128 + j] - top_0);
+      const float x_j = twb_exp_f32(x[i * 128 + j] - top_0);
+      x[i * 128 + j] = x_j;
+      /* programs.py:45: T.reduce_sum(x, total, dim=1) */
+      sum = sum + x_j;
     }
-  }
-  /* programs.py:45: T.reduce_sum(x, total, dim=1) */
-  for (int64_t i = 0; i < 8; ++i) {
-    total[i] = twb_row_sum_f32(&x[i * 128], 128);
+    total[i] = sum;
   }
   const int64_t i_last = twb_min_i64(m - bx * 8, 8);
   /* programs.py:46: for i, j in T.Parallel(8, 100): */

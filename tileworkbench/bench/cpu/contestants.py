@@ -37,7 +37,8 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(program), str(s), (m, n), "int32" if p.dtype == "int8" else ""
         case "gemv":
             n, k = p.shape
-            return compile(linear.gemv_program(n, k, 16, 512, p.dtype)), "16x512", (n,), ""
+            block_n, block_k = linear.gemv_schedule(n, k)
+            return compile(linear.gemv_program(n, k, block_n, block_k, p.dtype)), f"{block_n}x{block_k}", (n,), ""
         case "w4":
             m, n, k = p.shape
             return compile(linear.default_w4_program(m, n, k, SCALE_COLUMNS, p.dtype)), "64x256" if m > 4 else "64 rows", (m, n), ""
