@@ -30,6 +30,7 @@ from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
+from .strip_rows import strip_rows
 from .sum_in_place import sum_in_place
 from .weigh_launches import weigh_launches
 from .widen_floats import widen_floats
@@ -71,6 +72,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(expand_tiles),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
+    Step(strip_rows, because="takes what fuse_rows leaves, and makes loops that fuse_rows would join"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
     Step(jam_rows, because="joined sums are what it takes together"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
