@@ -171,6 +171,7 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
         (lambda: attention.default_schedule(1024, 128), "256x128"),
         (lambda: attention.default_schedule(1000, 128, "bfloat16"), "256x256"),
         (lambda: attention.default_schedule(384), "192x192"),
+        (lambda: attention.default_schedule(512, causal=True), "128x128"),
         (lambda: attention.default_schedule(7), "16x16"),
     ],
 )

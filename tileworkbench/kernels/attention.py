@@ -31,10 +31,14 @@ class Schedule:
         return f"{self.block_m}x{self.block_n}"
 
 
-def default_schedule(seq: int, dim: int = 64, dtype: str = "float32") -> Schedule:
-    """Up to 256 queries, which read each tile of K and V for enough work, and tiles of 64 KiB: with their scores they stay in L2."""
+def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False) -> Schedule:
+    """Up to 256 queries, which read each tile of K and V for enough work, and tiles of 64 KiB: with their scores they stay in L2.
+
+    Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing.
+    """
+    most = min(256, max(128, seq // 4)) if causal else 256
     tile = 65536 * 8 // (dim * DType(dtype).bits)
-    return Schedule(_share(seq, 256), _share(seq, max(16, min(256, tile))))
+    return Schedule(_share(seq, most), _share(seq, max(16, min(most, tile))))
 
 
 def _share(seq: int, most: int) -> int:
@@ -107,7 +111,7 @@ def attention(
     batch: int, heads: int, seq: int, dim: int, *, causal: bool = False, dtype: str = "float32", schedule: Schedule | None = None
 ) -> JITKernel:
     """A kernel O = attention(Q, K, V), all (batch, heads, seq, dim). Scores and sums are float32."""
-    s = schedule or default_schedule(seq, dim, dtype)
+    s = schedule or default_schedule(seq, dim, dtype, causal)
     kernel: JITKernel = _compiled(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype)
     return kernel
 
