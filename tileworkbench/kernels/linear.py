@@ -69,7 +69,7 @@ def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str
 
     A block walks over `block_n` rows of W, one after the other, by words of eight weights. x[p] holds every eighth number of X from the p-th on, so
     that weight p of a word meets x[p] at the place of the word: all accesses are contiguous. A weight becomes a float where it lies: bits 4 p and up
-    of the mantissa of 2**23 are worth 16**p, so with them or-ed in the number is 2**23 + q * 16**p, and x[p] is divided by 16**p.
+    of the mantissa of 2**23 are worth 16**p, so with them or-ed in the number is 2**23 + q * 16**p, and x[p] is divided by 16**p (exact from 2**-114 on).
     """
     words = group // 8
 
@@ -83,9 +83,9 @@ def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str
             total = T.alloc_fragment((1,), "float32")
             y = T.alloc_fragment((block_n,), "float32")
             packed = T.view(Q, (n, k // 8), "uint32")
-            for p in range(8):
-                for j in T.Parallel(k // 8):
-                    x[p, j] = T.cast(X[by, 8 * j + p], "float32") / 16.0 ** (p % 4)
+            for j in T.Parallel(k // 8):
+                for p, scale in enumerate((1, 1 / 16, 1 / 256, 1 / 4096) * 2):
+                    x[p, j] = T.cast(X[by, 8 * j + p], "float32") * scale
             for i in T.serial(block_n):
                 row = T.min(bx * block_n + i, n - 1)
                 T.clear(sums)
