@@ -69,7 +69,7 @@ def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str
 
     A block walks over `block_n` rows of W, one after the other, by words of eight weights. x[p] holds every eighth number of X from the p-th on, so
     that weight p of a word meets x[p] at the place of the word: all accesses are contiguous. A weight becomes a float where it lies: bits 4 p and up
-    of the mantissa of 2**23 are worth 16**p, so with them or-ed in the number is 2**23 + q * 16**p, and x[p] is divided by 16**p (exact from 2**-114 on).
+    of the mantissa of 2**23 are worth 16**p, so with them or-ed in the number is 2**23 + q * 16**p, and x[p] is divided by 16**p.
     """
     words = group // 8
 
