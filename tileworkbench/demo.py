@@ -157,7 +157,7 @@ def _attention_case(heads: int, seq: int, dim: int, *, causal: bool, peer: str =
         weights /= weights.sum(axis=-1, keepdims=True)
         return weights @ wide[2], (2 * slip + 2 * (seq + 16) * u) * (weights @ np.abs(wide[2]))
 
-    schedule = attention.default_schedule(seq)
+    schedule = attention.default_schedule(seq, dim, causal=causal)
     make = lambda: attention.attention(1, heads, seq, dim, causal=causal, schedule=schedule)
     name = "attention causal" if causal else "attention"
     return Case(name, f"{heads}h {seq} x {dim}", schedule, make, (q, k, v), judge, attention.flops(1, heads, seq, dim, causal=causal), peer)

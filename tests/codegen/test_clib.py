@@ -141,6 +141,24 @@ def test_whole_rows_of_half_convert_exactly(compiler, isa):
 
 
 @EVERYWHERE
+def test_whole_rows_round_to_bfloat16_as_single_numbers_do(compiler, isa):
+    """Also where the processor's instruction would not: denormal numbers."""
+    name = "twb_copy_f32_to_bf16"
+    lib = build(clib.library([name], isa) + f"void all_(const float *p, uint16_t *q, int64_t n) {{ {name}(p, q, n); }}\n", isa, compiler)
+    normal = random_floats(31, -500, 500, 4096)
+    normal = normal[(np.abs(normal) >= 2.0**-126) | (normal == 0) | np.isnan(normal)]
+    small = random_floats(32, -1e-38, 1e-38, 999)
+    for x in (normal, *(normal[:n] for n in (31, 32, 1, 0)), small, np.array([1e-40] + [1.5] * 40, np.float32)):
+        got = np.full(x.size + 1, 7, np.uint16)
+        lib.all_(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(got.ctypes.data), ctypes.c_int64(x.size))
+        with np.errstate(all="ignore"):
+            want = x.astype(ml_dtypes.bfloat16)
+        numbers = ~np.isnan(x)
+        assert np.array_equal(got[:-1][numbers], want.view(np.uint16)[numbers]) and got[-1] == 7
+        assert np.isnan(got[:-1].view(ml_dtypes.bfloat16)[~numbers].astype(np.float32)).all()
+
+
+@EVERYWHERE
 @pytest.mark.parametrize("source", ["f32", "f64"])
 @pytest.mark.parametrize("target", INTEGERS)
 def test_float_to_integer_truncates_and_saturates(source, target, compiler, isa):

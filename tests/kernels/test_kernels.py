@@ -122,14 +122,29 @@ def test_transpose(shape: tuple[int, int], target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("seq", [64, 50, 7])
-def test_attention(seq: int, causal: bool, target: str) -> None:
-    """Sizes that the tiles divide, that end inside a tile, and that are smaller than one."""
+@pytest.mark.parametrize(("seq", "block_m"), [(64, 16), (50, 16), (7, 16), (64, 32), (75, 48), (7, 32)])
+def test_attention(seq: int, block_m: int, causal: bool, target: str) -> None:
+    """Sizes that the tiles divide, that end inside a tile, and that are smaller than one; rows one by one and in strips."""
     heads, dim = 2, 16
     q, k, v = (random(seed, 1, heads, seq, dim) for seed in (4, 5, 6))
-    got = run(attention.program(1, heads, seq, dim, causal, 16, 32, "float32"), target, q, k, v)
+    got = run(attention.program(1, heads, seq, dim, causal, block_m, 32, "float32"), target, q, k, v)
     want, allowed = exact_attention(q, k, v, causal)
     assert np.all(np.abs(got - want) <= allowed)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("seq", "block_m"), [(64, 32), (75, 48), (7, 16)])
+def test_attention_in_bfloat16(seq: int, block_m: int, causal: bool, target: str) -> None:
+    import ml_dtypes
+
+    heads, dim = 2, 32
+    q, k, v = (random(seed, 1, heads, seq, dim).astype(ml_dtypes.bfloat16) for seed in (4, 5, 6))
+    got = run(attention.program(1, heads, seq, dim, causal, block_m, 32, "bfloat16"), target, q, k, v)
+    wide = [t.astype(np.float64) for t in (q, k, v)]
+    want, slip = exact_attention(*wide, causal)
+    weighted, _ = exact_attention(wide[0], wide[1], np.abs(wide[2]), causal)  # weights are rounded, and so is the result
+    assert np.all(np.abs(got - want) <= slip + DType("bfloat16").unit_roundoff * (1.01 * weighted + 1.01 * np.abs(want)))
 
 
 def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
@@ -155,7 +170,11 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
         (lambda: gemm.default_schedule(5, 0, 300), "16x16x304"),
         (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
         (lambda: softmax.default_schedule(8, 100_000), "1 row"),
-        (lambda: attention.default_schedule(1024), "128x128"),
+        (lambda: attention.default_schedule(1024), "256x256"),
+        (lambda: attention.default_schedule(1024, 128), "256x128"),
+        (lambda: attention.default_schedule(1000, 128, "bfloat16"), "256x256"),
+        (lambda: attention.default_schedule(384), "192x192"),
+        (lambda: attention.default_schedule(512, causal=True), "128x128"),
         (lambda: attention.default_schedule(7), "16x16"),
     ],
 )

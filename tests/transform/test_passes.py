@@ -27,6 +27,7 @@ from tileworkbench.ir.stmt import (
     Sync,
 )
 from tileworkbench.transform.absorb_fills import absorb_fills
+from tileworkbench.transform.convert_rows import convert_rows
 from tileworkbench.transform.drop_unused import drop_unused
 from tileworkbench.transform.expand_asserts import expand_asserts
 from tileworkbench.transform.expand_atomics import expand_atomics
@@ -227,6 +228,29 @@ def test_widen_floats() -> None:
         "H@[4] = H@[5]",
         "H@[6] = float16(float64(int32(bx)))",
     ]
+
+
+def test_convert_rows() -> None:
+    """Only loops that convert unit-stride rows of two buffers, in a pair of types that the library has a row function for."""
+    b16 = DType("bfloat16")
+    p, h = tile("p", (100, 64), "bfloat16"), tile("h", (100, 64), "float16")
+    passes = [flatten_accesses, expand_tiles, lower_parallel, widen_floats, convert_rows]
+    row = ParallelFor((I, J), (ix(32), ix(64)), (put(p, I, J, Cast(at(A, add(I, 3), J), b16)),))
+    assert after(passes, [row], (p,))[1:] == ["  evaluate twb_copy_f32_to_bf16(&A@[i * 64 + 192], &p@[i * 64], 64)"]
+    back = ParallelFor((J,), (ix(64),), (put(A, 3, J, Cast(at(h, 5, J), F32)),))
+    assert after(passes, [back], (h,)) == ["evaluate twb_copy_f16_to_f32(&h@[320], &A@[192], 64)"]
+    kept = [
+        ParallelFor((I, J), (ix(32), ix(64)), (put(p, I, J, Cast(at(A, I, mul(J, 1)), b16)), put(B, I, J, 0.0))),  # does something else too
+        ParallelFor((I, J), (ix(32), ix(64)), (put(p, I, J, Cast(at(A, J, I), b16)),)),  # a column
+        ParallelFor((I, J), (ix(32), ix(64)), (put(A, I, J, Cast(at(p, I, J), F32)),)),  # widening is a shift
+        ParallelFor((J,), (ix(64),), (put(p, 0, J, Cast(op("mul", at(A, 0, J), 2.0), b16)),)),
+    ]
+    assert not any("twb_copy" in line for line in after(passes, kept, (p,)))
+
+
+def test_convert_rows_is_the_identity_without_such_loops() -> None:
+    k = widen_floats(lower_parallel(flatten_accesses(kernel("k", [A], [block((4,), (BX,), [put(A, BX, 0, 1.0)])]))))
+    assert convert_rows(k) is k
 
 
 def test_place_tiles() -> None:

@@ -17,6 +17,9 @@ from .aliasing import Aliasing
 from .bounds import Bounds
 from .linear import Linear, has_load
 
+STRIP = 16  # rows that are done together: a vector of float32 scalars, one a row
+_SHORT, _LONG = 16, 512  # elements of rows of which a strip stays in the first cache
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -108,6 +111,11 @@ def row_elements(a: Touched, row: Var, b: Touched, other: Var, aliasing: Aliasin
                 if mine is not None and theirs is not None and mine.base == theirs.base:
                     longest = max(longest, min(mine.last - mine.first, theirs.last - theirs.first) + 1)
     return longest
+
+
+def is_for_strips(rows: int, length: int) -> bool:
+    """Whether `rows` rows of `length` elements are better done in strips than one by one: there are many, and each is short."""
+    return rows > STRIP and rows % STRIP == 0 and _SHORT <= length <= _LONG
 
 
 @dataclass(frozen=True, slots=True)

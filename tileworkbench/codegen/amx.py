@@ -90,7 +90,8 @@ def amx_text(spec: GemmSpec) -> str:
         shape = plan_gemm(turned)
         kind = vector_name(turned.acc, shape.lanes)
         lines.append(f"typedef float {kind} __attribute__((vector_size({shape.lanes * 4}), aligned(4), may_alias));")
-        lines += pack_function(turned, shape)
+        guard = f"{gemm_name(turned)}_pack".upper()  # products that differ may turn words of one shape
+        lines += [f"#ifndef {guard}", f"#define {guard}", *pack_function(turned, shape), "#endif"]
     elif not spec.trans_b:
         lines += _pack(spec, plan)
     return "\n".join([*lines, *_driver(spec, plan, product, turned)]) + "\n"

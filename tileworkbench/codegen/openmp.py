@@ -65,7 +65,7 @@ class _Emitter(CFamily):
     def preamble(self) -> str:
         """The signature, the library functions in use, the micro-kernels and the author's own C."""
         needs = [*self.called, *(name for spec in self.gemms for name in gemm_needs(spec))]
-        parts = [f"/* {self.signature()} */\n", library(needs)]
+        parts = [f"/* {self.signature()} */\n", library(needs, self.isa)]
         if self.prints:
             parts.append("extern int printf(const char *, ...); extern int fflush(void *);\n")
         if self.scratch_bytes:

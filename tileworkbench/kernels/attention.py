@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import language as T
+from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
@@ -30,9 +31,20 @@ class Schedule:
         return f"{self.block_m}x{self.block_n}"
 
 
-def default_schedule(seq: int) -> Schedule:
-    """Scores of 64 KiB, which with the tiles of K and V stay in L2; 128 queries read each tile of K and V for enough work."""
-    return Schedule(min(128, -(-seq // 16) * 16), min(128, -(-seq // 16) * 16))
+def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False) -> Schedule:
+    """Up to 256 queries, which read each tile of K and V for enough work, and tiles of 64 KiB: with their scores they stay in L2.
+
+    Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing.
+    """
+    most = min(256, max(128, seq // 4)) if causal else 256
+    tile = 65536 * 8 // (dim * DType(dtype).bits)
+    return Schedule(_share(seq, most), _share(seq, max(16, min(most, tile))))
+
+
+def _share(seq: int, most: int) -> int:
+    """The size of equal parts of a sequence, a multiple of 16 and about `most` or less."""
+    parts = -(-seq // most)
+    return -(-seq // (16 * parts)) * 16
 
 
 def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: int, block_n: int, dtype: str) -> PrimFunc:
@@ -85,7 +97,7 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
                     T.copy(s, p)
                 T.gemm(p, v, out)
             for i, d in T.Parallel(block_m, dim):
-                out[i, d] = out[i, d] / total[i]
+                out[i, d] = out[i, d] * (1.0 / total[i])
             T.copy(out, O[b, head, first : first + block_m, :])
 
     result: PrimFunc = attention
@@ -99,7 +111,7 @@ def attention(
     batch: int, heads: int, seq: int, dim: int, *, causal: bool = False, dtype: str = "float32", schedule: Schedule | None = None
 ) -> JITKernel:
     """A kernel O = attention(Q, K, V), all (batch, heads, seq, dim). Scores and sums are float32."""
-    s = schedule or default_schedule(seq)
+    s = schedule or default_schedule(seq, dim, dtype, causal)
     kernel: JITKernel = _compiled(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype)
     return kernel
 

@@ -83,9 +83,9 @@ def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str
             total = T.alloc_fragment((1,), "float32")
             y = T.alloc_fragment((block_n,), "float32")
             packed = T.view(Q, (n, k // 8), "uint32")
-            for p in range(8):
-                for j in T.Parallel(k // 8):
-                    x[p, j] = T.cast(X[by, 8 * j + p], "float32") / 16.0 ** (p % 4)
+            for j in T.Parallel(k // 8):
+                for p, scale in enumerate((1, 1 / 16, 1 / 256, 1 / 4096) * 2):
+                    x[p, j] = T.cast(X[by, 8 * j + p], "float32") * scale
             for i in T.serial(block_n):
                 row = T.min(bx * block_n + i, n - 1)
                 T.clear(sums)

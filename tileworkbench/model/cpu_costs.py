@@ -15,7 +15,7 @@ from .values import show
 
 # cycles of a vector (of an element of it for what stands in _EACH)
 _CYCLES = {
-    "fma": 0.55, "stream": 0.58, "kernel": 25.0, "turn": 3.0, "widen": 1.5, "narrow": 18.0, "pass": 2.0, "fill": 1.2, "exp": 14.0, "log": 22.0,
+    "fma": 0.55, "stream": 0.58, "kernel": 25.0, "turn": 3.0, "widen": 1.5, "narrow": 2.0, "pass": 2.0, "fill": 1.2, "exp": 9.0, "log": 22.0,
     "div": 10.0, "reduce": 1.0,
 }  # fmt: skip
 _WHOLE = {"kernel": 25.0, "reduce.row": 10.0, "call": 3000.0, "fork": 6000.0, "block": 150.0}

@@ -56,7 +56,7 @@ def _timings(
     assert max(map(gemm_bytes, specs.values())) < 1 << 22
     for name in specs:
         yield f"gemm.{name}", _time(find(f"twb_cost_gemm_{name}"), memory)
-    for name in (*PASSES, "fill", "widen"):
+    for name in (*PASSES, "fill", "widen", "narrow"):
         yield name, _time(find(f"twb_cost_{name}"), memory)
     for row in (ROW // 8, ROW):
         yield f"sums.{row}", _time(find("twb_cost_sums"), memory, row)

@@ -4,9 +4,10 @@ Before:  for i in 0..8: top[i] = max(&x[i * 64], 64)
          for i in 0..8: for j in 0..64 simd: x[i * 64 + j] = exp2(x[i * 64 + j] - top[i])
 After:   for i in 0..8: top[i] = max(&x[i * 64], 64); for j in 0..64 simd: x[i * 64 + j] = exp2(x[i * 64 + j] - top[i])
 
-A loop of one iteration is its body. A loop joins one before it if both walk the same rows of some buffer, what they share stays within the row,
-and it may change places with what stands between; that goes in front of the group instead if it can. A vector loop over rows (a scalar of each row)
-stays a vector loop, behind the joined loops, unless one of these waits for it: then it is done row by row, if that costs little beside the row.
+A loop of one iteration is its body. Many short rows are left to `strip_rows`. A loop joins one before it if both walk the same rows of some buffer,
+what they share stays within the row, and it may change places with what stands between; that goes in front of the group instead if it can. A vector
+loop over rows (a scalar of each row) stays a vector loop, behind the joined loops, unless one of these waits for it: then it is done row by row, if
+that costs little beside the row.
 
 Requires: loops are `Loop`s, vector loops are made.  Preserves: what each row computes, in its order.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..analysis.aliasing import Aliasing
-from ..analysis.rows import Touched, may_swap, row_elements, stay_in_rows, touched
+from ..analysis.rows import Touched, is_for_strips, may_swap, row_elements, stay_in_rows, touched
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import add, cast, mul
 from ..ir.expr import Binary, Cast, Const, Expr, Unary, Var, is_const
@@ -90,7 +91,7 @@ class _Fuse(Scoped):
         new = _without_single(super().body(body))
         if not self.in_launch or sum(isinstance(s, (Loop, If)) for s in new) < 2:
             return new
-        parts = [_Part(s, touched(s, self.bounds), *_loop_over_rows(s)) for s in new]
+        parts = [_Part(s, touched(s, self.bounds), *loop_over_rows(s)) for s in new]
         out: list[Stmt] = []
         changed = False
         while parts:
@@ -139,7 +140,7 @@ class _Fuse(Scoped):
             return False
         length = max(self.shared(g, part) for g in group)
         waits = sum(_operations(p.rows) for p in new if p.rows.simd)
-        if length < _SHORT or waits * _SCALAR > length:
+        if length < _SHORT or waits * _SCALAR > length or is_for_strips(group[0].last, length):
             return False
         done = list(group)
         for p in new:
@@ -186,13 +187,13 @@ def _at_zero(stmt: Stmt, var: Var) -> Stmt:
     return rewrite(stmt, change)
 
 
-def _loop_over_rows(stmt: Stmt) -> tuple[Loop | None, Expr | None, Body]:
+def loop_over_rows(stmt: Stmt) -> tuple[Loop | None, Expr | None, Body]:
     """The loop from 0 to a constant that `stmt` is, or that it guards by a test of variables."""
     match stmt:
         case Loop(_, start, Const(), _, 1) if is_const(start, 0) and not stmt.reductions and not stmt.label:
             return stmt, None, ()
         case If(cond, (*lets, Loop() as loop), ()) if all(isinstance(s, Let) and _is_fixed(s.value) for s in lets) and _is_fixed(cond):
-            inner, test, _ = _loop_over_rows(loop)
+            inner, test, _ = loop_over_rows(loop)
             return (inner, cond, tuple(lets)) if inner is not None and test is None and not inner.simd else (None, None, ())
         case _:
             return None, None, ()

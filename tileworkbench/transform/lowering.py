@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
 from .absorb_fills import absorb_fills
+from .convert_rows import convert_rows
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
@@ -30,6 +31,7 @@ from .read_operands_in_place import read_operands_in_place
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
 from .stream_stores import stream_stores
+from .strip_rows import strip_rows
 from .sum_in_place import sum_in_place
 from .turn_tiles import turn_tiles
 from .weigh_launches import weigh_launches
@@ -73,11 +75,13 @@ C_STEPS: tuple[Step, ...] = (
     Step(turn_tiles, because="what is left of parallel loops becomes vector loops next"),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
+    Step(strip_rows, because="takes what fuse_rows leaves, and makes loops that fuse_rows would join"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
     Step(jam_rows, because="joined sums are what it takes together"),
     Step(stream_stores, because="speaks of the vector loops that the steps before leave"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
+    Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
     Step(place_tiles, because="expand_tiles adds tiles"),
     Step(weigh_launches, because="counts what blocks really do, after every step that changes it"),
 )

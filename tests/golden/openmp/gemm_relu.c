@@ -7,7 +7,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
-TWB_FN float twb_max_f32(float a, float b) { return a > b || b != b ? a : b; }
+TWB_FN float twb_max_f32(float a, float b) {
+    float m = a > b ? a : b;
+    return b != b ? a : m;
+}
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
 TWB_FN uint16_t twb_f32_to_f16(float x) {

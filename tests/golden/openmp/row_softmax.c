@@ -34,8 +34,16 @@ TWB_FN float twb_fold_max_f32(twb_vf v) {
     return t[0];
 }
 TWB_FN twb_vf twb_pick_max_f32(twb_vf x, twb_vf y) {
+    #if TWB_LANES == 16 && !defined(__clang__)
+    typedef float v16 __attribute__((vector_size(64)));
+    return (twb_vf)__builtin_ia32_maxps512_mask((v16)x, (v16)y, (v16)y, (unsigned short)-1, 4);
+    #elif TWB_LANES == 8 && !defined(__clang__)
+    typedef float v8 __attribute__((vector_size(32)));
+    return (twb_vf)__builtin_ia32_maxps256((v8)x, (v8)y);
+    #else
     const twb_vi m = x > y;
     return (twb_vf)((m & (twb_vi)x) | (~m & (twb_vi)y));
+    #endif
 }
 TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
     twb_vf a = (twb_vf){0} + -__builtin_inff(), b = a, c = a, d = a;

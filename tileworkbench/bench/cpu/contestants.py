@@ -44,7 +44,7 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(linear.default_w4_program(m, n, k, SCALE_COLUMNS, p.dtype)), "64x256" if m > 4 else "64 rows", (m, n), ""
         case "attention":
             b, h, seq, dim = p.shape
-            a = attention.default_schedule(seq)
+            a = attention.default_schedule(seq, dim, p.dtype, p.is_causal)
             return compile(attention.program(b, h, seq, dim, p.is_causal, a.block_m, a.block_n, p.dtype)), str(a), p.shape, ""
         case "softmax" | "layernorm" | "rmsnorm":
             rows, cols = p.shape

@@ -47,12 +47,15 @@ LINK_FLAGS = ("-lm",)
 def library(names: Iterable[str], isa: Isa | None = None) -> str:
     """C text of the prelude (integer types, `TWB_FN`) and of the functions in `names` with everything they need, callees first.
 
+    `isa` lets functions use instructions of this processor that its compiler flags do not name.
     Raises: KeyError for a name that is not in `FUNCTIONS`.
     """
     done: dict[str, CFunction] = {}
     for name in names:
         _add(name, done)
     parts = [PRELUDE]
+    if isa is not None and isa.has("avx512_bf16") and "twb_copy_f32_to_bf16" in done:
+        parts.append("#define TWB_AVX512_BF16\n")
     for f in done.values():
         if f.declares not in parts:
             parts.append(f.declares)

@@ -25,8 +25,9 @@ def common_functions(short: str) -> tuple[CFunction, ...]:
         return function(f"$t twb_{name}_$s($t a, $t b)", f"return {body};", *needs, **t)
 
     return (
-        binary("min", "a < b || b != b ? a : b"),
-        binary("max", "a > b || b != b ? a : b"),
+        # one instruction and a test that never holds, where `||` would become a branch on the numbers
+        function("$t twb_min_$s($t a, $t b)", "$t m = a < b ? a : b;\nreturn b != b ? a : m;", **t),
+        function("$t twb_max_$s($t a, $t b)", "$t m = a > b ? a : b;\nreturn b != b ? a : m;", **t),
         unary("abs", "__builtin_fabs$f(x)"),
         unary("sqrt", "__builtin_sqrt$f(x)"),
         unary("rsqrt", "1 / __builtin_sqrt$f(x)"),
