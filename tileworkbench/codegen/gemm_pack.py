@@ -10,7 +10,8 @@ from ..base.dtypes import DType
 from .clib import FUNCTIONS, c_type, cast_name, suffix
 from .gemm_plan import GemmPlan, GemmSpec, gemm_name
 
-ROWS_AHEAD = 4  # rows are too short for the processor to run ahead in by itself
+ROWS_AHEAD = 4  # rows to ask for early where each lies in a page of its own: the processor runs ahead by itself only inside one
+_PAGE = 4096
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -75,6 +76,11 @@ def pack_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     return [*out, *_transpose(spec, plan, ld), "}"]
 
 
+def asks_ahead(spec: GemmSpec) -> bool:
+    """Whether packing asks for later rows of b."""
+    return spec.far_b and spec.ldb * spec.b.bits // 8 >= _PAGE
+
+
 def pack_rows_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     """A function that packs `k` rows of all columns to strips, row by row, so that b is read in the order in which it lies in memory."""
     acc, lanes = c_type(spec.acc), plan.lanes
@@ -82,7 +88,7 @@ def pack_rows_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
         f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(int64_t k, const {c_type(spec.b)} *b, {acc} *p) {{",
         f"    for (int64_t q = 0; q < k; q++, b += {spec.ldb}) {{",
     ]
-    if spec.far_b:
+    if asks_ahead(spec):
         line = 512 // spec.b.bits
         out.append(f"        for (int64_t x = 0; x < {spec.n}; x += {line}) __builtin_prefetch(b + {ROWS_AHEAD * spec.ldb} + x, 0, 2);")
     for run in plan.strips:

@@ -263,7 +263,6 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
 #endif
 static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(int64_t k, const uint16_t *b, float *p) {
     for (int64_t q = 0; q < k; q++, b += 256) {
-        for (int64_t x = 0; x < 64; x += 32) __builtin_prefetch(b + 1024 + x, 0, 2);
         for (int64_t j = 0; j < 64; j += 64) {
             float *d = p + j * 32 + q * 64;
             twb_copy_f16_to_f32(b + j, d, 64);
