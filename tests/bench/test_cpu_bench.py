@@ -14,7 +14,7 @@ from tileworkbench.base.machine import REFERENCE_CPU, find_machine
 from tileworkbench.bench.__main__ import main
 from tileworkbench.bench.cpu.compare import Row, compare
 from tileworkbench.bench.cpu.contestants import CONTESTANTS
-from tileworkbench.bench.cpu.match import NAMES, judge, undisturbed
+from tileworkbench.bench.cpu.match import NAMES, judge, play, undisturbed
 from tileworkbench.bench.cpu.problems import GROUPS, KINDS, PROBLEMS, Problem
 from tileworkbench.bench.cpu.result import Result
 from tileworkbench.bench.cpu.roof import roof_of
@@ -124,6 +124,43 @@ def test_a_disturbed_sample_does_not_count() -> None:
     result = judge(PROBLEMS[0], {"ours": [good, {**good, "wall": 3.0, "cpu": 1.0}], "numpy": [{**good, "clock": 180.0}]}, told, {}, 0.0)
     assert (result.seconds, result.clean, result.clocks) == ({"ours": 1.0, "numpy": 1.0}, {"ours": 1, "numpy": 1}, {"ours": 200.0, "numpy": 180.0})
     assert not result.is_same_clock and "~" in Found((result,), REFERENCE_CPU).table()
+
+
+def test_without_a_clean_sample_like_is_compared_with_like() -> None:
+    """On one thread processor time with processor time, on two the fastest samples; both are marked."""
+    told = {name: {"version": name, "way": "", "seconds": 1.0} for name in ("ours", "numpy")}
+    slow = [{"wall": 4.0, "cpu": 1.0, "clock": 200.0}, {"wall": 3.0, "cpu": 1.2, "clock": 200.0}]
+    good = [{"wall": 2.0, "cpu": 1.99, "clock": 200.0}]
+    one = judge(PROBLEMS[0], {"ours": slow, "numpy": good}, told, {}, 0.0)
+    two = judge(replace(PROBLEMS[0], threads=2), {"ours": slow, "numpy": [{"wall": 2.0, "cpu": 3.9, "clock": 200.0}]}, told, {}, 0.0)
+    assert (one.seconds, two.seconds) == ({"ours": 1.1, "numpy": 1.99}, {"ours": 3.0, "numpy": 2.0})
+    assert all("*" in Found((r,), REFERENCE_CPU).table().splitlines()[2] for r in (one, two))
+
+
+class Scripted:
+    """A contestant whose samples are written down."""
+
+    def __init__(self, name: str, samples: list[float], seconds: float = 1.0) -> None:
+        self.name, self.shares, self.seconds, self.asked = name, samples, seconds, 0
+
+    def ask(self, command: str) -> dict[str, object]:
+        if command.startswith("prepare"):
+            np.save(command.split()[2], np.ones(3))
+            return {"version": self.name, "way": "", "seconds": self.seconds}
+        share = self.shares[self.asked % len(self.shares)]
+        self.asked += 1
+        return {"wall": self.seconds, "cpu": share * self.seconds, "clock": 200.0}
+
+
+def test_more_rounds_follow_while_too_few_samples_are_clean() -> None:
+    calm, disturbed, slow = Scripted("ours", [1.0]), Scripted("numpy", [0.2, 0.2, 0.2, 0.2, 0.2, 1.0]), Scripted("torch", [1.0], seconds=9.0)
+    result = play(0, [calm, disturbed, slow], 6)  # type: ignore[list-item]  # what `play` asks of a contestant
+    assert (calm.asked, disturbed.asked, slow.asked) == (12, 12, 3)
+    assert result.clean == {"ours": 12, "numpy": 2, "torch": 3} and result.seconds["torch"] == 9.0
+    play(0, [calm := Scripted("ours", [1.0])], 6)  # type: ignore[list-item]
+    assert calm.asked == 6
+    play(0, [never := Scripted("ours", [0.1])], 6)  # type: ignore[list-item]
+    assert never.asked == 18
 
 
 def test_a_worker_takes_the_fastest_way(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ MATH: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, float]] 
     "expm1": (np.expm1, -30, 90, 1.5),
     "log": (np.log, 0, 4, 1.0), "log2": (np.log2, 0, 4, 2.0), "log10": (np.log10, 0, 4, 2.0), "log1p": (np.log1p, -1, 3, 1.0),
     "sinh": (np.sinh, -92, 92, 2.0), "cosh": (np.cosh, -92, 92, 1.6), "tanh": (np.tanh, -10, 10, 2.6), "sigmoid": (sigmoid, -110, 100, 2.5),
-    "erf": (np.vectorize(math.erf, otypes=[float]), -4.5, 4.5, 1.2), "sin": (np.sin, -100, 100, 1.6), "cos": (np.cos, -100, 100, 1.6),
+    "erf": (np.vectorize(math.erf, otypes=[float]), -4.5, 4.5, 1.5), "sin": (np.sin, -100, 100, 1.6), "cos": (np.cos, -100, 100, 1.6),
     "tan": (np.tan, -100, 100, 4.0),
     "asin": (np.arcsin, -1, 1, 2.0), "acos": (np.arccos, -1, 1, 1.5), "atan": (np.arctan, -6, 6, 1.5), "asinh": (np.arcsinh, -9, 9, 2.0),
     "acosh": (np.arccosh, 1, 9, 2.0), "atanh": (np.arctanh, -1, 1, 2.2), "sqrt": (np.sqrt, 0, 9, 0.5), "rsqrt": (lambda x: 1 / np.sqrt(x), 0, 9, 1.5),

@@ -67,7 +67,7 @@ def test_amx_is_probed_where_the_processor_has_it() -> None:
 
 def test_amx_that_the_system_or_the_assembler_refuses_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler: Any = type("Gcc", (), {"name": "gcc 9"})()
-    monkeypatch.setattr(measuring, "_build", lambda *_: Path("x"))
+    monkeypatch.setattr(measuring, "build_probes", lambda *_: Path("x"))
     monkeypatch.setattr(measuring, "load", lambda *_: lambda args, threads: 1)
     peaks, note = measuring._amx_peaks(compiler, AMX, 1)
     assert peaks == [] and "the operating system does not let this process use its tiles" in note
@@ -75,7 +75,7 @@ def test_amx_that_the_system_or_the_assembler_refuses_is_a_note(monkeypatch: pyt
     def fails(*_: Any) -> Path:
         raise CompilerError("no such instruction: ldtilecfg")
 
-    monkeypatch.setattr(measuring, "_build", fails)
+    monkeypatch.setattr(measuring, "build_probes", fails)
     assert measuring._amx_peaks(compiler, AMX, 1)[1].endswith("gcc 9's assembler does not know it")
     assert measuring._amx_peaks(compiler, AVX512, 1) == ([], "")
 
@@ -114,7 +114,7 @@ def test_probes_compile_and_costs_are_complete(fresh_cache: Path) -> None:
     if compiler is None:
         pytest.skip("no C compiler on this machine")
     for isa in (measuring.host_isa(),):
-        assert measuring._build(compiler, isa, cost_probe_text(isa), *measuring.FLAGS).exists()
+        assert measuring.build_probes(compiler, isa, cost_probe_text(isa), *measuring.FLAGS).exists()
 
 
 @pytest.mark.slow

@@ -65,6 +65,51 @@ def test_a_forked_child_runs_kernels_on_one_thread() -> None:
     assert python(FORK) == "0 2.0 2"
 
 
+POOL = """
+import multiprocessing, signal, threading
+import numpy as np
+from runtime.programs import scale_program
+import tileworkbench
+signal.alarm(100)
+N = 1 << 18
+kernel = tileworkbench.compile(scale_program(N), num_threads=2, target="c")
+x = np.ones(N, np.float32)
+def work(factor):
+    y = np.zeros(N, np.float32)
+    kernel(x, float(factor), y)
+    return float(y.min() + y.max())
+stop = threading.Event()
+busy = threading.Thread(target=lambda: [work(1) for _ in iter(stop.is_set, True)])
+busy.start()  # forks happen while a region of this thread runs
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map_async(work, range(6)).get(60), kernel.num_threads)
+stop.set()
+busy.join()
+print(work(5))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_pool_of_forked_processes_runs_kernels() -> None:
+    """The children of a process that runs parallel regions, even at the moment of the fork, get right results and never wait for threads."""
+    assert python(POOL, PYTHONWARNINGS="ignore").splitlines() == ["[0.0, 2.0, 4.0, 6.0, 8.0, 10.0] 2", "10.0"]
+
+
+def test_a_forked_child_measures_one_core(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probes of a measurement are parallel regions too."""
+    asked: list[int] = []
+
+    def pretend(*arguments: Any) -> Machine:
+        asked.extend(a for a in arguments if isinstance(a, int))
+        return REFERENCE_CPU
+
+    monkeypatch.setattr(measuring, "_with_compiler", pretend)
+    monkeypatch.setattr(measuring, "_with_numpy", pretend)
+    monkeypatch.setattr(LIMIT, "cap", 1)
+    measuring.measure(cores=4)
+    assert asked == [1]
+
+
 def test_threads_from_the_environment() -> None:
     code = "from tileworkbench.runtime.fork import LIMIT; print(LIMIT.of(None), LIMIT.of(5))"
     assert python(code, TILEWORKBENCH_NUM_THREADS="3") == "3 5"

@@ -96,9 +96,9 @@ def test_data_is_the_layout_s_own() -> None:
 
 
 def test_a_kernel_s_buffer_is_the_placement_s() -> None:
-    found = layout_of(product(), "B_tile", REFERENCE)
-    view = layout_view(product(), "B_tile", machine=REFERENCE)
-    assert view.mode == "line" and view.buffer == "B_tile" and view.facts[0].startswith("tile, float16[64, 128]; exact: at byte")
+    found = layout_of(product(), "acc", REFERENCE)
+    view = layout_view(product(), "acc", machine=REFERENCE)
+    assert view.mode == "line" and view.buffer == "acc" and view.facts[0].startswith("tile, float32[128, 128]; exact: at byte")
     assert view.data["panels"][0]["line"] == (found.layout.addresses() // 64).tolist()
     assert view.live()["line"].endswith(f"gemm.py:{found.span.line}")  # type: ignore[union-attr]
     gpu = layout_view(product(), "B_tile", machine=H200)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ..base.dtypes import DType
 from .clib import c_type, suffix
-from .gemm_pack import convert_rows, copy_needs, pack_function, vector_name
+from .gemm_pack import ROWS_AHEAD, convert_rows, copy_needs, pack_function, vector_name
 from .gemm_plan import GemmSpec, gemm_name, plan_gemm
 
 ROWS = 16  # of a tile, and its columns of 32-bit results
@@ -158,6 +158,7 @@ def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
         f"typedef {kind} {wide} __attribute__((vector_size(64), may_alias));",
         f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *to) {{",
         f"    for (int64_t q = 0; q < {plan.k // group}; q++, to += {16 * group}) {{",
+        *_rows_ahead(spec, group),
         "        int64_t j = 0;",
         f"        {kind} *p = to;",
         "#if __has_builtin(__builtin_shufflevector)",
@@ -174,6 +175,13 @@ def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
         "    }",
         "}",
     ]
+
+
+def _rows_ahead(spec: GemmSpec, group: int) -> list[str]:
+    """Ask for the rows of a b in global memory that are packed a few turns later."""
+    line = 512 // spec.b.bits
+    rows = f"for (int64_t r = (q + {ROWS_AHEAD // 2}) * {group}; r < (q + {ROWS_AHEAD // 2 + 1}) * {group}; r++)"
+    return [f"        {rows} for (int64_t x = 0; x < {spec.n}; x += {line}) __builtin_prefetch(b + r * {spec.ldb} + x, 0, 2);"] if spec.far_b else []
 
 
 def _words(group: int, wide: str) -> list[str]:

@@ -10,6 +10,7 @@ from ..base.dtypes import DType
 from .clib import FUNCTIONS, c_type, cast_name, suffix
 from .gemm_plan import GemmPlan, GemmSpec, gemm_name
 
+ROWS_AHEAD = 4  # rows are too short for the processor to run ahead in by itself
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -81,6 +82,9 @@ def pack_rows_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
         f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(int64_t k, const {c_type(spec.b)} *b, {acc} *p) {{",
         f"    for (int64_t q = 0; q < k; q++, b += {spec.ldb}) {{",
     ]
+    if spec.far_b:
+        line = 512 // spec.b.bits
+        out.append(f"        for (int64_t x = 0; x < {spec.n}; x += {line}) __builtin_prefetch(b + {ROWS_AHEAD * spec.ldb} + x, 0, 2);")
     for run in plan.strips:
         width, is_last = run.size * lanes, run is plan.strips[-1]
         full = run.count - (is_last and plan.tail != lanes)

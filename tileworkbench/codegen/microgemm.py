@@ -7,7 +7,9 @@ strip's row of b, broadcast one value of a per row, multiply and add (which the 
         for each panel of rows:      a read in place, one broadcast at a time; converted once beforehand if its type differs
             for each strip:          kernel
 
-Where b is not packed, or is too large to be packed at once, strips are the outer loop. Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
+Where b is not packed, or is too large to be packed at once, strips are the outer loop.
+
+Sizes are constants of the text, so every edge is exact: nothing outside m, n, k is read or written. Products and sums run in
 float32 for float16, bfloat16 and float8 results (rounded once at the end), in int32 (wrapping) for the smaller integers.
 
 >>> from tileworkbench.base.dtypes import DType
@@ -95,14 +97,23 @@ def _strip_kinds(plan: GemmPlan) -> list[tuple[int, int]]:
     return list(dict.fromkeys(kinds))
 
 
+def _is_uneven(spec: GemmSpec, plan: GemmPlan) -> bool:
+    """Whether a block of k may leave steps that do not fill a turn of the kernel's loop."""
+    return spec.k % UNROLL > 0 or plan.k_block % UNROLL > 0
+
+
 def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> str:
     """Products of one file share the kernels of the same cut and types."""
     sums = f"_{suffix(spec.sum)}" if spec.sum != spec.acc else ""
     edge = f"_t{tail}" if tail != plan.lanes else ""
-    return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{'_columns' if spec.trans_a else ''}"
+    kind = "_columns" * spec.trans_a + "_uneven" * _is_uneven(spec, plan)
+    return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{kind}"
 
 
 # ---------------------------------------------------------------------------------------------- kernels
+UNROLL = 2  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
+
+
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> list[str]:
     """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides in elements."""
     acc, lanes = c_type(spec.acc), plan.lanes
@@ -115,14 +126,16 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in range(rows)]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
-    out += ["#pragma GCC unroll 4", "    for (int64_t x = 0; x < k; x++) {"]
-    loads = ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors))
-    out.append(f"        const {vector} {loads};")
+    out.append("    int64_t x = 0;")
+    step = [f"const {vector} " + ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors)) + ";"]
     for i in range(rows):
         terms = " ".join(f"c{i}_{j} += a{i} * b{j};" for j in range(vectors))
         at = f"a[x * lda + {i}]" if spec.trans_a else f"a[{i} * lda + x]"
-        out.append(f"        const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
-    out += ["        b += ldb;", "    }"]
+        step.append(f"const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
+    step.append("b += ldb; x++;")
+    turns = [(f"while (x < k - {UNROLL - 1}) {{", UNROLL)] + ([("if (x < k) {", 1)] if _is_uneven(spec, plan) else [])
+    for head, times in turns:
+        out += [f"    {head}", *(["        {", *(f"            {t}" for t in step), "        }"] * times), "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
         for x in cells:

@@ -129,13 +129,14 @@ class AllocateGlobal(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class CopyElements(Stmt):
-    """`count` consecutive elements from `src` to `dst`, of one storage type, not overlapping."""
+    """`count` consecutive elements from `src` to `dst`, of one storage type, not overlapping. `streams`: past the caches."""
 
     dst: Buffer
     dst_offset: Expr
     src: Buffer
     src_offset: Expr
     count: Expr
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)

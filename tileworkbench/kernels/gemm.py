@@ -33,12 +33,12 @@ class Schedule:
 def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2) -> Schedule:
     """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each.
 
-    What is packed of B, 512 KiB, fits half an L2 of 1 MiB; each element of it is used 512 times, and each of A as often. A walk in long steps along K
-    visits the results seldom.
+    What is packed of B, 512 KiB, fits half an L2 of 1 MiB; each element of it is used 1024 times, and each of A, which stays in global memory,
+    512 times. A walk in long steps along K visits the results seldom.
     """
     size = DType(dtype).bits // 8
     wide = 512 if size > 2 else 256
-    rows, columns = _fit(m, 512), _fit(n, wide)
+    rows, columns = _fit(m, 1024), _fit(n, wide)
     while columns > 64 and T.ceildiv(m, rows) * T.ceildiv(n, columns) < blocks:
         columns = _fit(n, columns // 2)
     return Schedule(rows, columns, _fit(k, 512 if size > 2 else 2048 // size))

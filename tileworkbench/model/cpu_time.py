@@ -108,11 +108,13 @@ def _dtype(counts: Counts) -> str:
 def statement_times(work: CpuWork, traffic: Traffic, machine: Machine, costs: CpuCosts) -> tuple[StatementTime, ...]:
     """What each statement takes on one core that does all the work."""
     waits: dict[Any, dict[str, tuple[float, float]]] = {}
+    lines = sorted({line for s in work.statements if (line := _line(s.span)) is not None})
     for flow in traffic.flows:
         if _moves(traffic, machine, flow.level):
-            at = waits.setdefault(_line(flow.span), {})
-            read, written = at.get(flow.level, (0.0, 0.0))
-            at[flow.level] = (read + flow.read_bytes, written + flow.write_bytes)
+            for line, read, written in _waiting(_line(flow.span), flow.read_bytes, flow.write_bytes, lines):
+                at = waits.setdefault(line, {})
+                before = at.get(flow.level, (0.0, 0.0))
+                at[flow.level] = (before[0] + read, before[1] + written)
     out = []
     mine = _shares(work, costs)
     for statement in work.statements:
@@ -123,6 +125,14 @@ def statement_times(work: CpuWork, traffic: Traffic, machine: Machine, costs: Cp
         waiting = _waits(statement, moved, sum(steps.values()), costs)
         out.append(StatementTime(statement, steps, padding, waiting, {level: sum(pair) for level, pair in moved.items()}))
     return tuple(out)
+
+
+def _waiting(line: Any, read: float, written: float, lines: list[tuple[str, int]]) -> list[tuple[Any, float, float]]:
+    """Which lines wait for the bytes of one: of a copy that is not done, its reads meet the next statement, its writes the one before."""
+    if line is None or line in lines or not lines:
+        return [(line, read, written)]
+    after, before = (next((x for x in lines if x > line), lines[-1]), next((x for x in reversed(lines) if x < line), lines[0]))
+    return [(after, read, 0.0), (before, 0.0, written)]
 
 
 def _shares(work: CpuWork, costs: CpuCosts) -> dict[int, float]:

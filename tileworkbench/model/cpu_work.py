@@ -21,7 +21,9 @@ from ..ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Va
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Launch, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store
 from ..transform.absorb_fills import absorb_fills
+from ..transform.forward_copies import forward_copies
 from ..transform.read_operands_in_place import read_operands_in_place
+from ..transform.sum_in_place import sum_in_place
 from .counts import SPECIAL
 from .space import Array, Lanes
 from .walk import Walk
@@ -70,7 +72,8 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    worker = _Worker(read_operands_in_place(absorb_fills(kernel)), dims, scalars, arrays)
+    seen = sum_in_place(read_operands_in_place(forward_copies(absorb_fills(kernel))), asks=False)  # in the order of `lowering.C_STEPS`
+    worker = _Worker(seen, dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
     return worker.result()
@@ -215,6 +218,8 @@ class _Worker(Walk[None]):
         extra = max(0, steps - 1) + max(0, len(loads) - 1)
         self._put("fma", runs * extra / lanes, runs * extra / lanes * wasted)
         for node in nodes:
+            if isinstance(node, Cast) and node.type.is_float and node.x.dtype.is_float and node.type.bits != node.x.dtype.bits:
+                self._put("widen" if node.type.bits > node.x.dtype.bits else "narrow", runs, runs * wasted)
             kind = SPECIAL.get(node.op, "") if isinstance(node, Binary | Unary) and node.dtype.is_float else ""
             name, factor = COSTS_AS.get(kind, ("", 1.0))
             if name:
@@ -244,7 +249,7 @@ class _Worker(Walk[None]):
         except (KeyError, ValueError):  # a type that this target has no product for; another one may
             steps = (("fma", m * n * k / (self.isa.vector_bytes / 4), 0.0),)
         for name, amount, padding in steps:
-            self._put(name, runs * amount, runs * padding)
+            self._put(name, runs * amount, runs * padding, run_bytes=n * b.nbytes)
 
     def _row_stride(self, region: Region) -> int:
         steps = static_strides(region.buffer)
@@ -286,8 +291,10 @@ def product_steps(spec: GemmSpec, plan: GemmPlan, near_bytes: int = 32 << 10) ->
         amount = float(spec.k * sum(s.count * s.size for s in plan.strips) * plan.lanes) * wide
         if spec.trans_b:
             yield "turn", amount, 0.0
-        if plan.raw_ld or not spec.trans_b:
+        if plan.raw_ld or not spec.trans_b and spec.b != spec.acc:
             yield "widen", amount, 0.0
+        elif not spec.trans_b:
+            yield "copy", amount * 4, 0.0
     if plan.widen_c:
         yield "widen", float(spec.m * spec.n), 0.0
         yield "narrow", float(spec.m * spec.n), 0.0

@@ -11,9 +11,9 @@ chose and the bank counts of its own instructions.
 A              argument     128 x 128 at 0
 B              argument     128 x 128 at 0
 C              argument     128 x 128 at 0
-A_tile         tile         64 x 64 at 0
-B_tile         tile         64 x 64 at 16384
-acc            tile         64 x 64 at 32768
+acc            tile         64 x 64 at 0
+C in vectors   accumulators 64 x 64 at 0
+B packed       packed operand 64 x 64 at 16384
 acc in vectors accumulators 64 x 64 at 0
 """
 

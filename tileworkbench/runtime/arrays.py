@@ -101,7 +101,8 @@ def _kind(value: Any) -> str:
 
 
 def _describe_numpy(value: np.ndarray[Any, Any]) -> HostArray:
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # not np.ma: naming it imports it, which takes time, and a lock that a forked child may find taken
+    if isinstance(value, getattr(masked, "MaskedArray", ())):
         raise NotAnArray("a masked array", "the mask would be lost: pass value.filled(...)")
     view = value.view(np.ndarray)
     name = view.dtype.name if view.dtype.isnative else f"{view.dtype.name} of foreign byte order"

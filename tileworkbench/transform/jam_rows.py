@@ -28,7 +28,7 @@ _MOST = 16  # sums at once: half of the vector registers hold them, the rest wha
 
 def jam_rows(kernel: Kernel) -> Kernel:
     """Return `kernel` with such rows side by side."""
-    if not any(isinstance(n, Loop) and n.reductions for n in walk(kernel)):
+    if not any(isinstance(n, Loop) and not n.simd and _parts(n.body) is not None for n in walk(kernel)):
         return kernel
     return _Jam(kernel).kernel(kernel)
 

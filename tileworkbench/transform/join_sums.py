@@ -42,15 +42,18 @@ class _Join(Scoped):
 
     def body(self, body: Body) -> Body:
         new = super().body(body)
-        for place, stmt in enumerate(new):
-            if isinstance(stmt, Loop) and stmt.simd and is_const(stmt.start, 0) and isinstance(stmt.stop, Const):
-                joined = self.join(new, place, stmt)
-                if joined is not None:
-                    return self.body(joined)
+        place = 0
+        while place < len(new):
+            stmt = new[place]
+            joined = self.join(new, place, stmt) if _is_row(stmt) and isinstance(stmt, Loop) else None
+            new = joined if joined is not None else new
+            place += 1  # after a declaration the loop follows again: it may make the elements of another sum
         return new
 
     def join(self, body: Body, place: int, loop: Loop) -> Body | None:
         """`body` with a sum of what the loop at `place` makes taken in the loop."""
+        if not any(isinstance(c, LibraryCall) and c.name in _SUMS for s in body[place + 1 :] if not isinstance(s, Loop) for c in walk(s)):
+            return None
         for n, stmt in enumerate(body[place + 1 :], place + 1):
             for call in (c for c in walk(stmt) if isinstance(c, LibraryCall) and c.name in _SUMS):
                 made = self.made(loop, call)
@@ -96,6 +99,10 @@ class _Join(Scoped):
 
         made = replace(loop, body=body, reductions=(*loop.reductions, ("+", total)))
         return (Declare(total, const(0.0, FLOAT32)), made, *between, rewrite(user, change))
+
+
+def _is_row(stmt: Stmt) -> bool:
+    return isinstance(stmt, Loop) and stmt.simd and is_const(stmt.start, 0) and isinstance(stmt.stop, Const)
 
 
 def _without_unread(kernel: Kernel, tiles: set[Buffer]) -> Kernel:

@@ -30,8 +30,10 @@ from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
+from .stream_stores import stream_stores
 from .strip_rows import strip_rows
 from .sum_in_place import sum_in_place
+from .turn_tiles import turn_tiles
 from .weigh_launches import weigh_launches
 from .widen_floats import widen_floats
 
@@ -70,11 +72,13 @@ C_STEPS: tuple[Step, ...] = (
     Step(sum_in_place, because="speaks of the products that read_operands_in_place leaves, whose copies it would double"),
     Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
     Step(expand_tiles),
+    Step(turn_tiles, because="what is left of parallel loops becomes vector loops next"),
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
     Step(strip_rows, because="takes what fuse_rows leaves, and makes loops that fuse_rows would join"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
     Step(jam_rows, because="joined sums are what it takes together"),
+    Step(stream_stores, because="speaks of the vector loops that the steps before leave"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),

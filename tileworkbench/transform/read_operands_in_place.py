@@ -47,8 +47,11 @@ class _InPlace(Scoped):
         super().__init__()
         self.written: set[Buffer] = set()
         self.mentions: Counter[Buffer] = Counter()
+        self.refused: dict[int, Expr] = {}  # by branch: what does not hold there
 
     def stmt(self, stmt: Stmt) -> Result:
+        if isinstance(stmt, If):
+            self.refused[id(stmt.other)] = stmt.cond
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
         self.written = written_roots(stmt.body)
@@ -62,6 +65,7 @@ class _InPlace(Scoped):
         return replace(new, allocs=tuple(b for b in stmt.allocs if b not in gone))
 
     def body(self, body: Body) -> Body:
+        refused = self.refused.get(id(body))
         body = super().body(body)
         held = {
             s.dst.buffer: _Held(s.src, test_inside(s.src, self.bounds))
@@ -71,6 +75,8 @@ class _InPlace(Scoped):
         if not held:
             return body
         tests = _shared_tests(body, held)
+        if refused is not None and refused in tests.values():
+            return body  # this is the way for the rim
         out: list[Stmt] = []
         for stmt in body:
             match stmt:

@@ -30,9 +30,9 @@ from .read_operands_in_place import is_matrix, is_whole, test_inside
 from .scoped import Result, Scoped
 
 
-def sum_in_place(kernel: Kernel) -> Kernel:
-    """Return `kernel` with products that sum in global memory."""
-    return _Sums(kernel).kernel(kernel)
+def sum_in_place(kernel: Kernel, asks: bool = True) -> Kernel:
+    """Return `kernel` with products that sum in global memory; unless it `asks`, no array is passed twice."""
+    return _Sums(kernel, asks).kernel(kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class _Sum:
 
 
 class _Sums(Scoped):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, asks: bool) -> None:
         super().__init__()
-        self.params = {p.buffer for p in kernel.params if isinstance(p, TensorParam)}
+        self.params = {p.buffer for p in kernel.params if isinstance(p, TensorParam)} if asks else set()
         self.mentions: Counter[Buffer] = Counter()
         self.launch: Launch | None = None
 
@@ -65,7 +65,7 @@ class _Sums(Scoped):
         while place < len(body):
             copy = body[place]
             found = self.sum_before(copy, place, body) if isinstance(copy, Copy) else None
-            if found is None:
+            if found is None or not isinstance(copy, Copy):
                 place += 1
                 continue
             before = tuple(s for n, s in enumerate(body[: found.work]) if n != found.fill)

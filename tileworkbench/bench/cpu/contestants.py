@@ -30,8 +30,8 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
     """A kernel that writes into its last argument, its schedule in words, and the shape and dtype ("": the input's) of that argument."""
     match p.kind:
         case "gemm":
-            s = gemm.default_schedule(*p.shape, p.dtype)
             m, n, k = p.shape
+            s = gemm.default_schedule(m, n, k, p.dtype)
             out, total = ("int32", "int32") if p.dtype == "int8" else (p.dtype, "float32")
             program = gemm.program(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, p.dtype, out, False, total)
             return compile(program), str(s), (m, n), "int32" if p.dtype == "int8" else ""

@@ -56,7 +56,7 @@ class Problem:
     @property
     def is_counted_in_bytes(self) -> bool:
         """Whether the table gives bytes a second, not FLOP/s."""
-        return self.kind not in ("gemm", "attention")
+        return self.kind not in ("gemm", "attention") and not (self.kind == "w4" and self.shape[0] > 1)
 
     @property
     def bytes(self) -> int:

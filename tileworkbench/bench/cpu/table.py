@@ -54,7 +54,7 @@ class Found:
 
 
 NOTES = (
-    "medians of clean samples, in turns; * processor time, ~ the sides ran at clocks that differ by more than 3 %",
+    "medians of clean samples, in turns; * disturbed: processor time, or the fastest sample of several threads; ~ clocks differ by more than 3 %",
     "ratio: to the best peer; copy: bytes a second beside those of a copy, which is what the floor of that group is about",
 )
 

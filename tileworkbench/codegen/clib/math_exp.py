@@ -43,8 +43,9 @@ _LOG = horner(
     ),
 )
 _ERF_SMALL = horner("s", ("0x1.06eba6p-3f", "-0x1.8126e8p-2f", "0x1.ce1ab4p-4f", "-0x1.b68e66p-6f", "0x1.474a0ep-8f", "-0x1.3a48e2p-11f"))
+# -log2(1 - erf(t)) / t for t up to 4
 _ERF_LARGE = horner(
-    "t", ("0x1.20ef2ep+0f", "0x1.4531f8p-1f", "0x1.b32d24p-4f", "-0x1.856bb4p-6f", "0x1.ddcfcep-9f", "-0x1.533d9ap-12f", "0x1.7b41a0p-17f")
+    "t", ("0x1.a0d816p+0f", "0x1.d52852p-1f", "0x1.39e9d2p-3f", "-0x1.18e85cp-5f", "0x1.58ab16p-8f", "-0x1.e96bb8p-12f", "0x1.11935cp-16f")
 )
 # 2**f in double, Taylor, |f| <= 1/2; log2((1 + s) / (1 - s)) / s in s * s, |s| <= 1/5
 _POW_EXP = horner("f", (
@@ -136,10 +137,12 @@ def _logarithms() -> tuple[CFunction, ...]:
 
 def _derived() -> tuple[CFunction, ...]:
     large = "4096.0f"
+    # a NaN is never large, and stays one; 2**-u needs no tests, since u ends at 26
     erf_body = (
         f"float a = __builtin_fabsf(x), s = x * x, t = a < 4.0f ? a : 4.0f;\nfloat small = {_ERF_SMALL} * x + x;\n"
-        f"float large = __builtin_copysignf(1.0f - twb_exp_f32(-t * {_ERF_LARGE}), x);\n"
-        "float r = a > 0.921875f ? large : small;\nreturn x == x ? r : x;"
+        f"float u = t * {_ERF_LARGE}, m = 12582912.0f - u, f = (12582912.0f - m) - u;\n"
+        f"float e = twb_f32_bits(twb_bits_f32({_EXP2} * f + 1.0f) + (twb_bits_f32(m) << 23));\n"
+        "return a > 0.921875f ? __builtin_copysignf(1.0f - e, x) : small;"
     )
     return (
         function(
@@ -159,7 +162,7 @@ def _derived() -> tuple[CFunction, ...]:
             "twb_expm1_f32", "twb_half_exp_f32",
         ),
         function("float twb_cosh_f32(float x)", "float h = twb_half_exp_f32(__builtin_fabsf(x));\nreturn h + 0.25f / h;", "twb_half_exp_f32"),
-        function("float twb_erf_f32(float x)", erf_body, "twb_exp_f32"),
+        function("float twb_erf_f32(float x)", erf_body, *_BITS),
         function(
             "float twb_asinh_f32(float x)",
             f"float a = __builtin_fabsf(x), s = a < {large} ? a * a : 0.0f;\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .function import CFunction, function
 
 # one register wide: gcc keeps wider vectors in memory, ten times slower
-_TYPES = """\
+TYPES = """\
 #ifndef TWB_LANES
 #if defined(__AVX512F__)
 #define TWB_LANES 16
@@ -71,8 +71,8 @@ def row_functions() -> tuple[CFunction, ...]:
     value, magnitude = "x_[i + l]", "__builtin_fabsf(x_[i + l])"
     return (
         *folds,
-        function("twb_vf twb_pick_max_f32(twb_vf x, twb_vf y)", _PICK, declares=_TYPES, name="max", sign=">"),
-        function("twb_vf twb_pick_min_f32(twb_vf x, twb_vf y)", _PICK, declares=_TYPES, name="min", sign="<"),
+        function("twb_vf twb_pick_max_f32(twb_vf x, twb_vf y)", _PICK, declares=TYPES, name="max", sign=">"),
+        function("twb_vf twb_pick_min_f32(twb_vf x, twb_vf y)", _PICK, declares=TYPES, name="min", sign="<"),
         _row("sum", _SUM, plain, value, "add"),
         _row("abssum", _SUM, mask, magnitude, "add"),
         _row("max", _EXTREME, plain, value, "max", sign=">", identity="-__builtin_inff()"),
@@ -99,4 +99,4 @@ def _fold(name: str, step: str) -> CFunction:
     for half in (8, 4, 2, 1):
         line = f"for (int l = 0; l < {half}; l++) {{ const float x = t[l], y = t[l + {half}]; t[l] = {step}; }}"
         lines += [line] if half <= 2 else [f"#if TWB_LANES > {half}", line, "#endif"]
-    return CFunction(f"float twb_fold_{name}_f32(twb_vf v)", "\n".join([*lines, "return t[0];"]), declares=_TYPES)
+    return CFunction(f"float twb_fold_{name}_f32(twb_vf v)", "\n".join([*lines, "return t[0];"]), declares=TYPES)

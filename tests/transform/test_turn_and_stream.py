@@ -1,0 +1,98 @@
+"""Loops that transpose become calls; large outputs that are written once go past the caches."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from codegen.c_harness import ISAS, build
+from codegen.c_runner import Compiled, source_of
+from codegen.differ import agree, random_array
+from codegen.ir_kit import Unary, Var, add, at, block, ix, kernel, mul, put, tensor, tile, whole
+
+from tileworkbench.base.cpu import Isa
+from tileworkbench.codegen import clib
+from tileworkbench.ir.stmt import Copy, Kernel, ParallelFor
+from tileworkbench.transform import stream_stores
+
+_P, _L = ctypes.c_void_p, ctypes.c_int64
+BX, I, J = Var("bx"), Var("i"), Var("j")
+
+
+def turned(rows: int, cols: int, dtype: str = "float32", shift: int = 0) -> Kernel:
+    """B[j, i] = A[i, j] through tiles."""
+    a, b = tensor("A", (rows, cols), dtype), tensor("B", (cols, rows + shift), dtype)
+    t, u = tile("t", (rows, cols), dtype), tile("u", (cols, rows + shift), dtype)
+    body = [Copy(whole(a), whole(t)), Copy(whole(b), whole(u)), ParallelFor((I, J), (ix(cols), ix(rows)), (put(u, I, add(J, shift), at(t, J, I)),))]
+    return kernel("turned", (a, b), [block((1,), (BX,), [*body, Copy(whole(u), whole(b))], (t, u))])
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (32, 32), (4, 64), (64, 5), (33, 17), (20, 100)])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_a_transposing_loop_is_a_call(shape: tuple[int, int], shift: int) -> None:
+    kern = turned(*shape, shift=shift)
+    assert "twb_turn_f32(" in source_of(kern).text
+    agree(kern, [random_array(shape, "float32"), random_array((shape[1], shape[0] + shift), "float32", 1)])
+
+
+def test_other_loops_stay() -> None:
+    """Another type, a few columns, and more than a move."""
+    assert "twb_turn_f32(" not in source_of(turned(16, 16, "int32")).text
+    assert "twb_turn_f32(" not in source_of(turned(16, 3)).text
+    s, x = tile("s", (16, 16)), tensor("X", (16, 16))
+    loop = ParallelFor((I, J), (ix(16), ix(16)), (put(s, I, J, mul(at(s, J, I), 2.0)),))
+    kern = kernel("k", (x,), [block((1,), (BX,), [Copy(whole(x), whole(s)), loop, Copy(whole(s), whole(x))], (s,))])
+    assert "twb_turn_f32(" not in source_of(kern).text
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("size", [(16, 16), (4, 8), (7, 40), (37, 21), (1, 1)])
+def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
+    rows, cols = size
+    text = clib.library(["twb_turn_f32"]) + "void go(float *d, const float *s, int64_t r, int64_t c) { twb_turn_f32(d, c + 2, s, r + 3, r, c); }"
+    source, out = random_array((cols, rows + 3), "float32"), np.full((rows, cols + 2), 7, np.float32)
+    build(text, isa).go(out.ctypes.data_as(_P), source.ctypes.data_as(_P), _L(rows), _L(cols))
+    np.testing.assert_array_equal(out[:, :cols], source[:, :rows].T)
+    assert (out[:, cols:] == 7).all()
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("bits", [16, 32])
+def test_streams_write_what_they_should_and_nothing_else(bits: int, isa: Isa) -> None:
+    """From and to every place in a line, and fewer elements than a line has."""
+    text = clib.library([f"twb_stream_{bits}"]) + f"void go(void *d, const void *s, int64_t n) {{ twb_stream_{bits}(d, s, n); }}"
+    function, kind = build(text, isa).go, np.dtype(f"uint{bits}")
+    source = np.arange(400, dtype=kind)
+    for start in (0, 1, 5, 31):
+        for count in (0, 1, 3, 32, 33, 300):
+            out = np.zeros(400, kind)
+            function(out[start:].ctypes.data_as(_P), source[7:].ctypes.data_as(_P), _L(count * bits // 8))
+            np.testing.assert_array_equal(out[start : start + count], source[7 : 7 + count])
+            assert not out[:start].any() and not out[start + count :].any()
+
+
+def added(count: int = 4096, blocks: int = 2, in_place: bool = False, slow: bool = False) -> Kernel:
+    x, z = tensor("X", (blocks * count,)), tensor("Z", (blocks * count,))
+    where = add(mul(BX, count), I)
+    value = mul(at(x, where), 2.0)
+    value = Unary("exp2", value) if slow else add(value, at(z, where)) if in_place else value
+    return kernel("added", (x, z), [block((blocks,), (BX,), [ParallelFor((I,), (ix(count),), (put(z, where, value),))])])
+
+
+def test_a_large_output_goes_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "twb_stream" not in source_of(added()).text
+    monkeypatch.setattr(stream_stores, "_LARGE", 1 << 10)
+    assert "twb_stream_32(" in source_of(added()).text
+    out = agree(added(), [random_array((8192,), "float32"), np.zeros(8192, np.float32)])
+    assert out[1].any()
+    mine = random_array((8192,), "float32")
+    theirs = mine * 2
+    assert Compiled(added())(mine, mine) == 0
+    np.testing.assert_array_equal(mine, theirs)
+
+
+def test_what_is_read_again_ragged_or_computes_much_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_stores, "_LARGE", 1 << 10)
+    for kern in (added(in_place=True), added(count=1000), added(slow=True)):
+        assert "twb_stream" not in source_of(kern).text

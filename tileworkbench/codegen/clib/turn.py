@@ -1,0 +1,65 @@
+"""Transposing a tile of float32, and asking for memory ahead of time.
+
+`twb_turn_f32` makes vectors of four columns out of 16-byte pieces of rows that lie four apart, and transposes these within each 16 bytes; a
+gather of a column would cost ten times as much. `twb_fetch_f32` and `twb_fetch_to_write_f32` ask for the cache lines of a row's elements.
+"""
+
+from __future__ import annotations
+
+from .function import CFunction, function
+from .rows import TYPES
+
+
+def _shuffle(lanes: int, pattern: tuple[int, int, int, int]) -> str:
+    """The indices of a two-operand shuffle that does `pattern` within each four lanes; 4 to 7 are the second operand's."""
+    return ", ".join(str(p % 4 + 4 * group + (lanes if p >= 4 else 0)) for group in range(lanes // 4) for p in pattern)
+
+
+def _block(lanes: int, load: str) -> str:
+    """Four columns of `lanes` rows of s as four rows of d."""
+
+    def two(x: str, y: str, *pattern: int) -> str:
+        return f"__builtin_shufflevector({x}, {y}, {_shuffle(lanes, (pattern[0], pattern[1], pattern[2], pattern[3]))})"
+
+    rows = "".join(f"const twb_vf v{q} = {load.replace('$q', str(q))};\n" for q in range(4))
+    pairs = f"const twb_vf a = {two('v0', 'v1', 0, 4, 1, 5)}, b = {two('v2', 'v3', 0, 4, 1, 5)};\n"
+    pairs += f"const twb_vf e = {two('v0', 'v1', 2, 6, 3, 7)}, f = {two('v2', 'v3', 2, 6, 3, 7)};\n"
+    out = ""
+    for n, (x, y, half) in enumerate((("a", "b", 0), ("a", "b", 2), ("e", "f", 0), ("e", "f", 2))):
+        out += f"*(twb_vf *)(q + {n} * ldd) = {two(x, y, half, half + 1, half + 4, half + 5)};\n"
+    return rows + pairs + out
+
+
+_LOADS = {
+    16: "(twb_vf)twb_join4(p + $q * lds, p + ($q + 4) * lds, p + ($q + 8) * lds, p + ($q + 12) * lds)",
+    8: "(twb_vf)twb_join2(p + $q * lds, p + ($q + 4) * lds)",
+    4: "*(const twb_vf *)(p + $q * lds)",
+}
+_TURN = f"""\
+const int64_t n = rows & -4, m = cols & -TWB_LANES;
+for (int64_t i = 0; i < n; i += 4) for (int64_t j = 0; j < m; j += TWB_LANES) {{
+const float *const p = s + j * lds + i; float *const q = d + i * ldd + j;
+#if TWB_LANES == 16
+{_block(16, _LOADS[16])}#elif TWB_LANES == 8
+{_block(8, _LOADS[8])}#else
+{_block(4, _LOADS[4])}#endif
+}}
+for (int64_t i = 0; i < rows; i++) for (int64_t j = i < n ? m : 0; j < cols; j++) d[i * ldd + j] = s[j * lds + i];"""
+
+
+def turn_functions() -> tuple[CFunction, ...]:
+    """`twb_turn_f32`: d[i * ldd + j] = s[j * lds + i] for i < rows, j < cols; `twb_fetch*_f32`: the lines of `n` elements of each of `rows` rows."""
+
+    def fetch(name: str, write: int) -> CFunction:
+        line = f"__builtin_prefetch(p + i * ld + (j < n ? j : n - 1), {write});"
+        text = f"for (int64_t i = 0; i < rows; i++) for (int64_t j = 0; j < n + 15; j += 16) {line}"
+        return function(f"void {name}(const float *p, int64_t ld, int64_t rows, int64_t n)", text)
+
+    return (
+        function(
+            "void twb_turn_f32(float *restrict d, int64_t ldd, const float *restrict s, int64_t lds, int64_t rows, int64_t cols)", _TURN,
+            "twb_join4", "twb_join2", declares=TYPES,
+        ),
+        fetch("twb_fetch_f32", 0),
+        fetch("twb_fetch_to_write_f32", 1),
+    )  # fmt: skip
