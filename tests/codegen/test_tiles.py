@@ -174,5 +174,5 @@ def test_atomics(threads: int) -> None:
 def test_a_row_reduction_is_one_call() -> None:
     k = reduced((64, 128), ("max", "sum"), "float32", "float32")
     text = source_of(k).text
-    assert "twb_row_max_f32(&xs[k * 128], 128)" in text
-    assert "twb_row_sum_f32(&xs[k * 128], 128)" in text
+    assert "twb_row_max_f32(&xs[i * 128], 128)" in text
+    assert "twb_row_sum_f32(&xs[i * 128], 128)" in text
