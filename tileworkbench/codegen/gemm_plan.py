@@ -33,6 +33,7 @@ AMX_LEAST = 64  # results of a tile; for fewer, filling tiles with zeros costs m
 K_BLOCK = 256  # a strip of 64 float32 columns by 256 is 64 KiB and streams from L2 faster than the FMAs use it
 PACKED_BYTES = 512 << 10  # of b packed at once: half of an L2 of 1 MiB, which the panels of a and c stream through
 _MAX_VECTORS = 8
+_FEW = 64  # rows done twice are at most one in so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class GemmPlan:
     `tail` is the number of columns in the last vector of the last strip. `pack_a`: a is converted into scratch first.
     `pack_b`: b is copied to strips of [k][columns], with `whole_b` all strips of a block of k before the first panel, else one strip at a time;
     `raw_ld` is the stride of the converted rows a transposed b is packed from. `widen_c`: c is held in the accumulator's type while it grows.
+    `one_kernel`: the few panels that are a row shorter run in the kernel of the others, which does their last row twice: less text to compile.
     """
 
     lanes: int
@@ -111,6 +113,7 @@ class GemmPlan:
     pack_b: bool
     whole_b: bool
     widen_c: bool
+    one_kernel: bool
     lda: int
     raw_ld: int
     ldc: int
@@ -118,6 +121,10 @@ class GemmPlan:
     b_length: int
     raw_length: int
     c_length: int
+
+    def kernel_rows(self, panels: Run) -> int:
+        """Rows of the kernel that a run of panels calls."""
+        return self.panels[0].size if self.one_kernel else panels.size
 
 
 @cache
@@ -130,6 +137,7 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     most = min((_cost(spec, columns, v), v) for v in range(1, min(_MAX_VECTORS, columns) + 1))[1]
     strips = _even_runs(columns, most)
     panels = _even_runs(spec.m, _most_rows(spec.isa, most))
+    one_kernel = len(panels) == 2 and panels[1].count * _FEW <= spec.m and spec.acc == spec.sum
     tail = spec.n - (columns - 1) * lanes
     k_block = _k_block(spec, columns * lanes)
     pack_a = suffix(spec.a) != suffix(spec.acc)
@@ -142,7 +150,7 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     raw_ld = _padded(k_block) if convert_b and spec.trans_b else 0
     ldc = _padded(spec.n) if widen_c else spec.ldc
     return GemmPlan(
-        lanes, strips, panels, tail, k_block, pack_a, pack_b, whole_b, widen_c, lda, raw_ld, ldc,
+        lanes, strips, panels, tail, k_block, pack_a, pack_b, whole_b, widen_c, one_kernel, lda, raw_ld, ldc,
         a_length=lda * (spec.k if spec.trans_a else spec.m) if pack_a else 0,
         b_length=(columns * lanes if whole_b else widest) * k_block if pack_b else 0,
         raw_length=widest * raw_ld,

@@ -59,7 +59,7 @@ def gemm_text(spec: GemmSpec) -> str:
         return amx_text(spec)
     plan = plan_gemm(spec)
     lines = _types(spec, plan)
-    for rows in sorted({run.size for run in plan.panels}):
+    for rows in sorted({plan.kernel_rows(run) for run in plan.panels}):
         for vectors, tail in _strip_kinds(plan):
             lines += _kernel(spec, plan, rows, vectors, tail)
     if plan.pack_b:
@@ -115,22 +115,23 @@ UNROLL = 2  # steps of k in one turn of the loop: a neighbour on the core takes 
 
 
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> list[str]:
-    """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides in elements."""
+    """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides. The last row is row `last`, which a shorter panel does twice."""
     acc, lanes = c_type(spec.acc), plan.lanes
     vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
     name = _kernel_name(spec, plan, rows, vectors, tail)
-    cells = [_Cell(f"c{i}_{j}", f"{i} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
+    at_row = [*map(str, range(rows - 1)), "last"]
+    cells = [_Cell(f"c{i}_{j}", f"{at_row[i]} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc
-    parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int clear"
+    parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int64_t last, int clear"
     out = [f"#ifndef {name.upper()}", f"#define {name.upper()}", f"static __attribute__((noinline)) void {name}({parameters}) {{"]
-    out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in range(rows)]
+    out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in at_row]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
     out.append("    int64_t x = 0;")
     step = [f"const {vector} " + ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors)) + ";"]
     for i in range(rows):
         terms = " ".join(f"c{i}_{j} += a{i} * b{j};" for j in range(vectors))
-        at = f"a[x * lda + {i}]" if spec.trans_a else f"a[{i} * lda + x]"
+        at = f"a[x * lda + {at_row[i]}]" if spec.trans_a else f"a[{at_row[i]} * lda + x]"
         step.append(f"const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
     step.append("b += ldb; x++;")
     turns = [(f"while (x < k - {UNROLL - 1}) {{", UNROLL)] + ([("if (x < k) {", 1)] if _is_uneven(spec, plan) else [])
@@ -196,13 +197,13 @@ def _driver(spec: GemmSpec, plan: GemmPlan) -> list[str]:
         for run in plan.panels:
             out.append(f"    {_each_panel(run)} {{")
             for strip, tail, j in _strips(plan):
-                out.append(f"        {j}{_call(spec, plan, run.size, strip, tail, blocked)}")
+                out.append(f"        {j}{_call(spec, plan, run, strip, tail, blocked)}")
             out.append("    }")
     else:
         for strip, tail, j in _strips(plan):
             out.append(f"    {j}{{")
             out += _pack_strip(spec, plan, strip, tail, "pb", blocked) if plan.pack_b else []
-            out += [f"        {_each_panel(run)} {_call(spec, plan, run.size, strip, tail, blocked)}" for run in plan.panels]
+            out += [f"        {_each_panel(run)} {_call(spec, plan, run, strip, tail, blocked)}" for run in plan.panels]
             out.append("    }")
     if blocked:
         out.append("    }")
@@ -259,12 +260,12 @@ def _pack_strip(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, to: str
     return [*out, f"        {gemm_name(spec)}_pack({k}, {width}, {have}, {b_at}, {to});"]
 
 
-def _call(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int, blocked: bool) -> str:
+def _call(spec: GemmSpec, plan: GemmPlan, panels: Run, vectors: int, tail: int, blocked: bool) -> str:
     """The kernel of the panel at row `i` and the strip at column `j`."""
     k, k0, clear = _block(spec, blocked)
     a, c = ("pa" if plan.pack_a else "a"), ("pc" if plan.widen_c else "c")
     a_at = f"{a} + {k0} * {plan.lda} + i" if spec.trans_a else f"{a} + i * {plan.lda} + {k0}"
     b_at = f"pb + j * {plan.k_block}" if plan.whole_b else "pb" if plan.pack_b else f"b + {k0} * {spec.ldb} + j"
     ldb = vectors * plan.lanes if plan.pack_b else spec.ldb
-    name = _kernel_name(spec, plan, rows, vectors, tail)
-    return f"{name}({k}, {a_at}, {plan.lda}, {b_at}, {ldb}, {c} + i * {plan.ldc} + j, {plan.ldc}, {clear});"
+    name = _kernel_name(spec, plan, plan.kernel_rows(panels), vectors, tail)
+    return f"{name}({k}, {a_at}, {plan.lda}, {b_at}, {ldb}, {c} + i * {plan.ldc} + j, {plan.ldc}, {panels.size - 1}, {clear});"

@@ -278,10 +278,11 @@ def product_steps(spec: GemmSpec, plan: GemmPlan, near_bytes: int = 32 << 10) ->
     for panel in plan.panels:
         for strip in plan.strips:
             calls = panel.count * strip.count
-            work = panel.size * strip.size
+            rows = plan.kernel_rows(panel)
+            work = rows * strip.size
             starts += calls * blocks
             done += calls * work * spec.k
-            spent += calls * max(work, panel.size + strip.size, LATENCY) * spec.k
+            spent += calls * max(work, rows + strip.size, LATENCY) * spec.k
     held = min(spec.k, plan.k_block) * (plan.strips[0].size * plan.lanes + plan.panels[0].size) * spec.acc.bits // 8
     yield ("stream" if held > near_bytes else "fma"), spent * _slower(spec.acc), (done - needed) * _slower(spec.acc)
     yield "kernel", starts, 0.0

@@ -13,6 +13,7 @@ from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer show
 from ..ir.stmt import Kernel
 from .absorb_fills import absorb_fills
 from .convert_rows import convert_rows
+from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
@@ -66,6 +67,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
     Step(absorb_fills),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
+    Step(decide_branches, because="what is never done must not stop a proof"),
     Step(forward_copies, because="its proofs are about whole tiles and the author's loops, which the next steps take apart"),
     Step(split_parallel, because="flatten_accesses folds the divisions that this makes exact"),
     Step(read_operands_in_place, because="speaks of whole copies and regions, which expand_tiles takes apart"),

@@ -54,13 +54,13 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
 #ifndef TWB_6X3_V16F32_T8
 #define TWB_6X3_V16F32_T8
-static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
     __builtin_prefetch(c + 3 * ldc, 1);
     __builtin_prefetch(c + 4 * ldc, 1);
-    __builtin_prefetch(c + 5 * ldc, 1);
+    __builtin_prefetch(c + last * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0};
@@ -76,7 +76,7 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2;
             const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
-            const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
+            const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
             b += ldb; x++;
         }
         {
@@ -86,7 +86,7 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2;
             const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2;
-            const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
+            const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2;
             b += ldb; x++;
         }
     }
@@ -106,9 +106,9 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
         c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
         c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
         { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 4 * ldc + 32, 8 * sizeof *c); c4_2 += old; }
-        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
-        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
-        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + 5 * ldc + 32, 8 * sizeof *c); c5_2 += old; }
+        c5_0 += *(const twb_v16f32 *)(c + last * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + last * ldc + 16);
+        { twb_v16f32 old = {0}; __builtin_memcpy(&old, c + last * ldc + 32, 8 * sizeof *c); c5_2 += old; }
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
@@ -125,9 +125,9 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
     *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
     *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
     __builtin_memcpy(c + 4 * ldc + 32, &c4_2, 8 * sizeof *c);
-    *(twb_v16f32 *)(c + 5 * ldc + 0) = c5_0;
-    *(twb_v16f32 *)(c + 5 * ldc + 16) = c5_1;
-    __builtin_memcpy(c + 5 * ldc + 32, &c5_2, 8 * sizeof *c);
+    *(twb_v16f32 *)(c + last * ldc + 0) = c5_0;
+    *(twb_v16f32 *)(c + last * ldc + 16) = c5_1;
+    __builtin_memcpy(c + last * ldc + 32, &c5_2, 8 * sizeof *c);
 }
 #endif
 static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
@@ -175,6 +175,6 @@ static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_1
         twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(16, 48, 40, raw, pb + j * 16);
     }
     for (int64_t i = 0; i < 12; i += 6) {
-        for (int64_t j = 0; j < 1; j++) twb_6x3_v16f32_t8(16, pa + i * 32 + 0, 32, pb + j * 16, 48, c + i * 40 + j, 40, clear);
+        for (int64_t j = 0; j < 1; j++) twb_6x3_v16f32_t8(16, pa + i * 32 + 0, 32, pb + j * 16, 48, c + i * 40 + j, 40, 5, clear);
     }
 }

@@ -72,12 +72,12 @@ static void twb_pin(void) {}
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
 #ifndef TWB_5X4_V16F32
 #define TWB_5X4_V16F32
-static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
     __builtin_prefetch(c + 3 * ldc, 1);
-    __builtin_prefetch(c + 4 * ldc, 1);
+    __builtin_prefetch(c + last * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
@@ -91,7 +91,7 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
             const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-            const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+            const twb_v16f32 a4 = a[last * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
             b += ldb; x++;
         }
         {
@@ -100,7 +100,7 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
             const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-            const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
+            const twb_v16f32 a4 = a[last * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
             b += ldb; x++;
         }
     }
@@ -121,10 +121,10 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
         c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
         c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
         c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
-        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
-        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
-        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
-        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
+        c4_0 += *(const twb_v16f32 *)(c + last * ldc + 0);
+        c4_1 += *(const twb_v16f32 *)(c + last * ldc + 16);
+        c4_2 += *(const twb_v16f32 *)(c + last * ldc + 32);
+        c4_3 += *(const twb_v16f32 *)(c + last * ldc + 48);
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
@@ -142,21 +142,21 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
     *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
     *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
-    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
-    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
-    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
-    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
+    *(twb_v16f32 *)(c + last * ldc + 0) = c4_0;
+    *(twb_v16f32 *)(c + last * ldc + 16) = c4_1;
+    *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
+    *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
 }
 #endif
 #ifndef TWB_6X4_V16F32
 #define TWB_6X4_V16F32
-static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int clear) {
+static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
     __builtin_prefetch(c + 3 * ldc, 1);
     __builtin_prefetch(c + 4 * ldc, 1);
-    __builtin_prefetch(c + 5 * ldc, 1);
+    __builtin_prefetch(c + last * ldc, 1);
     twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
     twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
     twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
@@ -172,7 +172,7 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
             const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-            const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+            const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
             b += ldb; x++;
         }
         {
@@ -182,7 +182,7 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
             const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
             const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
             const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-            const twb_v16f32 a5 = a[5 * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
+            const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
             b += ldb; x++;
         }
     }
@@ -207,10 +207,10 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
         c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
         c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
         c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
-        c5_0 += *(const twb_v16f32 *)(c + 5 * ldc + 0);
-        c5_1 += *(const twb_v16f32 *)(c + 5 * ldc + 16);
-        c5_2 += *(const twb_v16f32 *)(c + 5 * ldc + 32);
-        c5_3 += *(const twb_v16f32 *)(c + 5 * ldc + 48);
+        c5_0 += *(const twb_v16f32 *)(c + last * ldc + 0);
+        c5_1 += *(const twb_v16f32 *)(c + last * ldc + 16);
+        c5_2 += *(const twb_v16f32 *)(c + last * ldc + 32);
+        c5_3 += *(const twb_v16f32 *)(c + last * ldc + 48);
     }
     *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
     *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
@@ -232,10 +232,10 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
     *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
     *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
-    *(twb_v16f32 *)(c + 5 * ldc + 0) = c5_0;
-    *(twb_v16f32 *)(c + 5 * ldc + 16) = c5_1;
-    *(twb_v16f32 *)(c + 5 * ldc + 32) = c5_2;
-    *(twb_v16f32 *)(c + 5 * ldc + 48) = c5_3;
+    *(twb_v16f32 *)(c + last * ldc + 0) = c5_0;
+    *(twb_v16f32 *)(c + last * ldc + 16) = c5_1;
+    *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
+    *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
 }
 #endif
 static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
@@ -274,10 +274,10 @@ static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_6
         twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(64, 64, 64, b + j * 64 + 0, pb + j * 64);
     }
     for (int64_t i = 0; i < 54; i += 6) {
-        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, clear);
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 5, clear);
     }
     for (int64_t i = 54; i < 64; i += 5) {
-        for (int64_t j = 0; j < 64; j += 64) twb_5x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, clear);
+        for (int64_t j = 0; j < 64; j += 64) twb_5x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 4, clear);
     }
 }
 
