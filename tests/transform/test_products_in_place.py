@@ -216,6 +216,32 @@ def test_an_array_passed_twice_is_read_before_it_is_written() -> None:
     np.testing.assert_array_equal(both, a @ a)
 
 
+def test_an_argument_with_strides_may_share_a_part_of_c() -> None:
+    """It need not begin where C does, so no test of pointers tells them apart: C = A @ (every second row of C's own memory), in one block."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), F32), B: T.StridedTensor((16, 16), (16, 1), F32), C: T.Tensor((32, 16), F32)):
+        with T.Kernel(1) as bx:
+            b = T.alloc_shared((16, 16), F32)
+            acc = T.alloc_fragment((32, 16), F32)
+            a = T.alloc_shared((32, 16), F32)
+            T.clear(acc)
+            T.copy(A, a[0:16, :])
+            T.copy(A, a[16:32, :])
+            for k in T.serial(2):
+                T.copy(B, b)
+                T.gemm(a, b, acc)
+            T.copy(acc, C)
+
+    assert count(passed(main), Apart) == 0
+    rng = np.random.default_rng(5)
+    a, c = rng.integers(-4, 5, (16, 16)).astype(F32), rng.integers(-4, 5, (32, 16)).astype(F32)
+    b = c[8:24]
+    want = 2 * np.concatenate([a @ b, a @ b])
+    run(main, a, b, c)
+    np.testing.assert_array_equal(c, want)
+
+
 def test_regions_of_more_dims_and_transposed_factors() -> None:
     @T.prim_func
     def batched(A: T.Tensor((3, 40, 64), F32), B: T.Tensor((3, 48, 64), F32), C: T.Tensor((3, 40, 48), F32)):

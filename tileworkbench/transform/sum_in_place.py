@@ -104,6 +104,8 @@ class _Sums(Scoped):
             if self.bounds.truth(Binary("lt", cast(a, INDEX), cast(b, INDEX))) is not True
         ]
         others = sorted({b for b in self.mentions if b in self.params and b != region.buffer}, key=lambda b: b.name)
+        if any(b.strides is not None for b in others):  # may share a part of C without beginning where C does
+            return None
         apart = [Apart(b, region.buffer) for b in others] if region.buffer in self.params else []
         return _Sum(fill, work, direct, every([*apart, test_inside(region, self.bounds), *runs]))
 
