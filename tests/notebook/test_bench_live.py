@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from benches import HAS_COMPILER, Heard, bench
+
+from tileworkbench.notebook import bench_live
+from tileworkbench.notebook.runlog import Run
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="needs a C compiler")
 
@@ -108,6 +112,22 @@ def test_apply_gives_the_text_and_what_it_replaces():
     made, browser = bench(block=[64, 128], cell="%%tile --tune\ndef scale(A, block=64): ..."), Heard()
     made.face(browser).heard({"type": "apply", "at": [1]})
     assert browser.last("applied") == {"text": "%%tile --tune\ndef scale(A, block=128): ...", "before": "%%tile --tune\ndef scale(A, block=64): ..."}
+    made.close()
+
+
+def test_a_position_that_ran_twice_keeps_its_place():
+    """The first of two runs at one position may be the best of all: it stays the best, and both have their place in the log."""
+    made, browser = bench(block=[64, 128]), Heard()
+    made.face(browser)
+    made.move(block=64).wait(30)
+    settled(made)
+    first = made.engine.log.runs[0]
+    slower = Run(0, first.schedule, replace(first.report, measured=replace(first.report.measured, value=1.0)))
+    made.engine.record(made.engine.place, slower)
+    assert made.engine.log.best is first
+    found = bench_live.best_of(made.engine)
+    assert found is not None and (found["number"], found["at"]) == (1, list(made.engine.place))
+    assert bench_live.log_of(made.engine)["at"] == [list(made.engine.place)] * 2
     made.close()
 
 

@@ -17,7 +17,7 @@ from tileworkbench.views.step_chart import MOST_BARS, StepChart
 
 @cache
 def made() -> tuple[Report, StepChart]:
-    kernel = gemm.gemm(128, 128, 1024)
+    kernel = gemm.gemm(128, 128, 1024, schedule=gemm.Schedule(128, 128, 256))
     r = report(kernel.ir, find_machine("reference"), {})
     return r, StepChart(loop_steps(kernel.ir, r))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.report import Report
 from ..model.values import show
 from ..tune.problem import one_line
-from ..tune.schedule import text_of
+from ..tune.schedule import Schedule, text_of
 from ..views.roofline import Roofline
 from ..views.scene import mark_json
 from ..views.view import View
@@ -124,14 +124,19 @@ def state_of(engine: Engine, place: Place | None = None, *, seq: int = 0, pushed
 
 def log_of(engine: Engine) -> dict[str, Any]:
     """The run log as a table, with the place of every run."""
-    places = {id(run): place for place, run in list(engine.latest.items())}
-    return {**engine.log.table(), "at": [list(places[id(run)]) if id(run) in places else None for run in engine.log]}
+    places = _places(engine)
+    return {**engine.log.table(), "at": [list(places[run.schedule]) if run.schedule in places else None for run in engine.log]}
+
+
+def _places(engine: Engine) -> dict[Schedule, Place]:
+    """Where each schedule that ran stands; a position may have run more than once."""
+    return {run.schedule: place for place, run in list(engine.latest.items())}
 
 
 def best_of(engine: Engine) -> dict[str, Any] | None:
     """The fastest right run in the browser's words."""
     best = engine.log.best
-    place = next((p for p, run in list(engine.latest.items()) if run is best), None)
+    place = _places(engine).get(best.schedule) if best is not None else None
     if best is None or place is None or best.seconds is None:
         return None
     return {"number": best.number, "schedule": str(best.schedule), "time": show(best.seconds, "s"), "seconds": best.seconds, "at": list(place)}
