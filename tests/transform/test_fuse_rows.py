@@ -11,7 +11,7 @@ from codegen.ir_kit import F32, Select, Unary, Var, add, at, block, box, const, 
 from tileworkbench.ir.lowered import Loop, SetElement
 from tileworkbench.ir.node import walk
 from tileworkbench.ir.printer import print_kernel
-from tileworkbench.ir.stmt import Copy, For, If, Kernel, ParallelFor, Reduce, Stmt
+from tileworkbench.ir.stmt import Continue, Copy, For, If, Kernel, ParallelFor, Reduce, Stmt
 from tileworkbench.transform.fuse_rows import fuse_rows
 from tileworkbench.transform.jam_rows import jam_rows
 from tileworkbench.transform.join_sums import join_sums
@@ -282,3 +282,13 @@ def test_sums_that_wait_for_the_row_before_are_taken_in_turn() -> None:
     kern = program(body, (X, R), (p, z))
     agree(kern, [random_array((ROWS, COLS), "float32"), random_array((ROWS,), "float32")], rtol=1e-5)
     assert all(len(n.reductions) < 2 for n in walk(jam_rows(join_sums(fuse_rows(before_fusing(kern))))) if isinstance(n, Loop))
+
+
+def test_a_single_iteration_that_may_end_early_stays_a_loop() -> None:
+    """`continue` needs its loop, even one of a single iteration."""
+    n = Var("n")
+    loop = Loop(n, ix(0), ix(1), (If(lt(BX, ix(3)), (Continue(),), ()), SetElement(R, n, const(1.0))))
+    kern = kernel("k", [R], [block((8,), (BX,), [loop], ())])
+    assert fuse_rows(kern) is kern
+    opened = fuse_rows(kernel("k", [R], [block((8,), (BX,), [Loop(n, ix(0), ix(1), loop.body[1:])], ())]))
+    assert not any(isinstance(node, Loop) for node in walk(opened))

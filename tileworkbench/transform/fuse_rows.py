@@ -21,9 +21,9 @@ from ..analysis.rows import Touched, is_for_strips, may_swap, row_elements, stay
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import add, cast, mul
 from ..ir.expr import Binary, Cast, Const, Expr, Unary, Var, is_const
-from ..ir.lowered import Loop
+from ..ir.lowered import EndIteration, Loop
 from ..ir.node import Node, replace, rewrite, walk
-from ..ir.stmt import Body, If, Kernel, Launch, Let, Stmt
+from ..ir.stmt import Body, Break, Continue, If, Kernel, Launch, Let, Stmt
 from .scoped import Result, Scoped
 
 _SHORT = 16  # elements of a row below which nothing is gained
@@ -160,14 +160,19 @@ class _Fuse(Scoped):
 
 
 def _without_single(body: Body) -> Body:
-    """`body` with loops of one iteration opened."""
+    """`body` with loops of one iteration opened, if nothing in them leaves the iteration."""
     out: list[Stmt] = []
     for stmt in body:
-        if isinstance(stmt, Loop) and is_const(stmt.start, 0) and is_const(stmt.stop, 1) and stmt.step == 1 and not (stmt.reductions or stmt.label):
+        if isinstance(stmt, Loop) and _is_single(stmt):
             out += (_spanned(_at_zero(s, stmt.var), stmt) for s in stmt.body)
         else:
             out.append(stmt)
     return tuple(out) if len(out) != len(body) or any(a is not b for a, b in zip(out, body, strict=True)) else body
+
+
+def _is_single(loop: Loop) -> bool:
+    once = is_const(loop.start, 0) and is_const(loop.stop, 1) and loop.step == 1 and not loop.reductions and not loop.label
+    return once and not any(isinstance(n, (Break, Continue, EndIteration)) for n in walk(loop))
 
 
 def _at_zero(stmt: Stmt, var: Var) -> Stmt:
