@@ -1,8 +1,8 @@
 """The time of a launch on a CPU: from the binding roof down to the prediction, in bars that add up.
 
 A core's time is a sum over statements: amounts of work (`cpu_work`) times what each step costs (`cpu_costs`), plus what bytes from beyond L1 add
-to it. A copy waits for its bytes; other statements hide most of that wait behind their arithmetic. Threads share the blocks; those left over at the
-end, and the start of the parallel region, come on top.
+to it. A copy waits for its bytes; other statements hide most of that wait behind their arithmetic, and nobody waits for tiles that are not made.
+Threads share the blocks; those left over at the end, and the start of the parallel region, come on top.
 
 The prediction is for a launch that repeats: what fits in a cache is found there.
 """
@@ -110,7 +110,7 @@ def statement_times(work: CpuWork, traffic: Traffic, machine: Machine, costs: Cp
     waits: dict[Any, dict[str, tuple[float, float]]] = {}
     lines = sorted({line for s in work.statements if (line := _line(s.span)) is not None})
     for flow in traffic.flows:
-        if _moves(traffic, machine, flow.level):
+        if flow.buffer not in work.gone and _moves(traffic, machine, flow.level):
             for line, read, written in _waiting(_line(flow.span), flow.read_bytes, flow.write_bytes, lines):
                 at = waits.setdefault(line, {})
                 before = at.get(flow.level, (0.0, 0.0))

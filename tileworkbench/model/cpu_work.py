@@ -7,12 +7,13 @@ loop by the operations of its body. The amounts are named like the machine's cos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..analysis.access import static_strides
+from ..analysis.uses import uses
 from ..base.cpu import AVX2, AVX512, GENERIC, NEON, Isa
 from ..base.dtypes import FLOAT32, DType
 from ..base.span import Span
@@ -56,11 +57,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class CpuWork:
-    """All statements of a kernel, the blocks of its launches, and the parallel regions they run in."""
+    """All statements of a kernel, the blocks of its launches, and the parallel regions they run in. `gone`: tiles that the target does not make."""
 
     statements: tuple[Work, ...]
     blocks: float
     regions: int
+    gone: frozenset[str] = frozenset()
 
 
 def cpu_work(
@@ -72,11 +74,12 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    seen = sum_in_place(read_operands_in_place(forward_copies(absorb_fills(kernel))), asks=False)  # in the order of `lowering.C_STEPS`
+    rows = forward_copies(absorb_fills(kernel))
+    seen = sum_in_place(read_operands_in_place(rows), asks=False)  # in the order of `lowering.C_STEPS`
     worker = _Worker(seen, dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
-    return worker.result()
+    return replace(worker.result(), gone=frozenset(b.name for b in uses(kernel.body).buffers - uses(rows.body).buffers))
 
 
 @dataclass(frozen=True, slots=True)
