@@ -23,16 +23,17 @@ from tileworkbench.bench.lab import TOKEN, serve
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHROMIUM = shutil.which("chromium")
 QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
-SLOW_MS = 60_000  # for what takes a second on a quiet machine
+SLOW_MS = 180_000  # for what takes a second on a quiet machine
+ACTION_MS = 90_000  # for one action of a page
 LOCAL = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "file:", "data:", "about:", "blob:")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """All tests of this folder need chromium, are slow, and share a server (tests/conftest.py keeps them on one worker).
 
-    Server, kernel and browser are five processes; on a crowded machine one of them can be late. A test counts as failed if it fails twice.
+    Server, kernel and browser are five processes; on a crowded machine one of them can be late. A test counts as failed if it fails three times.
     """
-    for mark in (pytest.mark.browser, pytest.mark.slow, pytest.mark.flaky(reruns=1)):
+    for mark in (pytest.mark.browser, pytest.mark.slow, pytest.mark.flaky(reruns=2)):
         item.add_marker(mark)
     item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"))
 
@@ -58,6 +59,7 @@ def watch() -> Callable[[Any], Watched]:
 
     def cut_off(page: Any) -> Watched:
         seen = Watched(page)
+        page.set_default_timeout(ACTION_MS)
 
         def gate(route: Any) -> None:
             if route.request.url.startswith(LOCAL):
@@ -105,8 +107,8 @@ class Lab:
             write_notebook(self.folder / name, cells)
         self.settings("themes").write_text(json.dumps({"theme": f"JupyterLab {theme.title()}"}))
         page.goto(self.address(name))
-        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=SLOW_MS)
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=SLOW_MS)
 
     def settings(self, name: str) -> Path:
         """The file of the reader's settings called `name`."""
@@ -123,7 +125,7 @@ class Lab:
             text = answer.read()
         return json.loads(text) if text else None
 
-    def run_all(self, page: Any, *, timeout_s: float = 120) -> None:
+    def run_all(self, page: Any, *, timeout_s: float = 400) -> None:
         """Run every cell and wait until the kernel has nothing left to do. A kernel that still connects drops the request, so it is asked again."""
         for _ in range(20):
             try:
@@ -144,7 +146,7 @@ class Lab:
 STARTED = r"[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(n => /[*\d]/.test(n.textContent))"
 
 
-def wait_idle(page: Any, timeout_s: float = 120) -> None:
+def wait_idle(page: Any, timeout_s: float = 400) -> None:
     """Wait until no cell shows a star and the kernel is idle."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:

@@ -40,7 +40,7 @@ def test_a_view_answers_to_pointer_and_keyboard(server: str, theme: str, request
     app.open(page, f"view-{server}-{theme}.ipynb", CELLS, theme=theme)  # a file of its own: no session and no dialog of another run
     app.run_all(page)
     view = page.locator(".jp-OutputArea-output .twb").first
-    view.wait_for(timeout=60_000)
+    view.wait_for(timeout=180_000)
     assert view.get_attribute("data-theme") == theme
     view.locator('[data-key="a"]').hover()
     assert view.get_by_role("tooltip").inner_text() == "box a"
@@ -61,13 +61,13 @@ def test_a_notebook_without_a_kernel_shows_the_static_picture(lab: Any, watched:
     page = watched.page
     lab.open(page, "saved.ipynb", CELLS)
     lab.run_all(page)
-    page.locator(".twb").first.wait_for(timeout=60_000)
+    page.locator(".twb").first.wait_for(timeout=180_000)
     page.keyboard.press("Control+s")
-    page.wait_for_function("!document.querySelector('.jp-mod-dirty')", timeout=10_000)
+    page.wait_for_function("!document.querySelector('.jp-mod-dirty')", timeout=60_000)
     lab.stop_kernels()
     page.goto(lab.address("saved.ipynb"))
     picture = page.locator("img[alt^='three boxes']").first
-    picture.wait_for(timeout=60_000)
+    picture.wait_for(timeout=180_000)
     assert picture.is_visible()
     assert picture.evaluate("e => e.complete && e.naturalWidth > 100")
 
@@ -79,7 +79,7 @@ def test_an_exported_page_answers_offline(lab: Any, watched: Any, serious: Any, 
     page = watched.page
     page.goto((tmp_path / "page.html").as_uri())
     view = page.locator(".twb").first
-    view.wait_for(timeout=10_000)
+    view.wait_for(timeout=60_000)
     assert page.locator("math").count() == 1
     view.locator('[data-key="c"]').hover()
     assert view.get_by_role("tooltip").inner_text() == "box c"

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LESSONS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-SLOW_MS = 60_000
+SLOW_MS = 180_000
 FAILED = "[data-mime-type='application/vnd.jupyter.stderr']"
 UNRUN = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].filter(n => !/\\d/.test(n.textContent)).length"
 Open = Callable[[str], Any]
@@ -39,7 +39,7 @@ def lesson(browser: Any, lab: Any, watch: Any) -> Iterator[Open]:
             seen = watch(browser.new_page(viewport={"width": 1280, "height": 900}))
             opened[number] = seen
             lab.open(seen.page, LESSONS[number])
-            lab.run_all(seen.page, timeout_s=240)
+            lab.run_all(seen.page, timeout_s=600)
         return opened[number]
 
     yield show

@@ -111,7 +111,7 @@ def test_a_guess_reveals_the_number(lab: Any, watched: Any, serious: Any) -> Non
     lab.run_all(page)
     form = page.locator(".jp-OutputArea-output .twb").last
     field = form.get_by_role("textbox", name="your guess (B)")
-    field.wait_for(timeout=30_000)
+    field.wait_for(timeout=120_000)
     assert "4.194" not in form.inner_text()
     assert serious(page, ".twb") == []
     field.fill("lots")
@@ -129,7 +129,7 @@ def test_the_attention_lesson_scrubs_in_jupyterlab(lab: Any, watched: Any) -> No
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 1000})
     lab.open(page, "06_flash_attention.ipynb")
-    lab.run_all(page, timeout_s=240)
+    lab.run_all(page, timeout_s=600)
     heading = page.get_by_role("heading", name="The flight recorder")
     for _ in range(60):  # cells far from the window are not in the page
         if heading.count() and page.get_by_role("slider", name="query block").count():

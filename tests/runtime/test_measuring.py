@@ -16,8 +16,9 @@ from tileworkbench.runtime import toolchain
 from tileworkbench.runtime.amx_probe import amx_probes, amx_text
 from tileworkbench.runtime.cost_probes import cost_probe_text, gemm_specs
 from tileworkbench.runtime.costs import PANEL_ROWS, RUN_BYTES, TURNS, _costs_of, _quantile
-from tileworkbench.runtime.knees import Plateau
-from tileworkbench.runtime.level_curve import level_capacity, settle
+from tileworkbench.runtime.knees import Plateau, at_most
+from tileworkbench.runtime.level_curve import MOST_CACHES, level_capacity, settle
+from tileworkbench.views.theme import LIGHT_PAGE
 
 MIB = 1 << 20
 AMX = Isa("avx512", AVX512.flags | {"amx_tile", "amx_bf16", "amx_int8"}, 64, 32, AVX512.march)
@@ -129,3 +130,16 @@ def test_a_measured_machine_has_every_cost(fresh_cache: Path) -> None:
         assert {f"{way}.{level.name}.{n}" for way in ("load", "store") for n in RUN_BYTES} <= names
     assert all(c.value.unit == "ns" and c.value.measured for c in machine.costs)
     assert machine.cost("exp") is not None and REFERENCE_CPU.cost("exp") is None
+
+
+def test_a_busy_machine_gets_no_fourth_cache() -> None:
+    """Five falls of a disturbed curve are three caches and memory, and a level that somebody names L4 has a colour all the same."""
+    sizes = [2**k for k in range(14, 30)]
+    rates = [400.0] * 3 + [380.0] * 3 + [150.0] * 3 + [60.0] * 3 + [14.0] * 4
+    rates[3:6] = [330.0] * 3
+    rates[9:12] = [70.0, 69.0, 68.0]
+    _, found = settle(sizes, [rates, rates])
+    assert len([p for p in found if p.capacity is not None]) <= MOST_CACHES
+    assert LIGHT_PAGE["L4"] == LIGHT_PAGE["L3"]
+    five = [Plateau(2**k, rate) for k, rate in ((15, 400.0), (17, 330.0), (21, 150.0), (25, 60.0))] + [Plateau(None, 14.0)]
+    assert [p.rate for p in at_most(five, MOST_CACHES)] == [330.0, 150.0, 60.0, 14.0]

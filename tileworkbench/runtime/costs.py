@@ -18,7 +18,7 @@ from .cost_probes import PASSES, ROW, TILE, gemm_bytes, gemm_specs
 from .loader import Entry
 from .short_runs import RUNS, call, rounds
 
-VERSION = "2"  # another set of probes, or another meaning of one: records of older versions are measured again
+VERSION = "3"  # another set of probes, or another meaning of one: records of older versions are measured again
 TURNS = 3  # each probe runs in so many turns, so that one disturbance does not spoil it
 TYPICAL, FAR = 0.1, 0.25  # of all runs of a probe the share that was faster than the one that counts: the fastest were lucky, slow ones disturbed
 RUN_S = 0.001

@@ -53,6 +53,20 @@ def without_transitions(plateaus: Sequence[Plateau]) -> list[Plateau]:
     return kept
 
 
+def at_most(plateaus: Sequence[Plateau], caches: int) -> list[Plateau]:
+    """The plateaus with no more than `caches` caches: those whose fall is smallest are no level, but the noise of a busy machine.
+
+    >>> [k.rate for k in at_most([Plateau(1 << 15, 90.0), Plateau(1 << 18, 84.0), Plateau(1 << 21, 40.0), Plateau(None, 10.0)], 2)]
+    [84.0, 40.0, 10.0]
+    """
+    kept = list(plateaus)
+    while len(kept) > caches + 1:
+        falls = [kept[i].rate / max(kept[i + 1].rate, 1e-9) for i in range(len(kept) - 1)]
+        least = falls.index(min(falls))
+        del kept[least]  # its bytes belong to the next, slower level
+    return kept
+
+
 def _plateaus(sizes: Sequence[int], rates: Sequence[float], ends: Sequence[int]) -> list[Plateau]:
     found: list[tuple[int, float]] = []
     start = 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.cpu import Isa
 from ..base.machine import Level, Quantity
-from .knees import Plateau, find_plateaus, without_transitions
+from .knees import Plateau, at_most, find_plateaus, without_transitions
 from .loader import Entry
 from .short_runs import RUNS, best, call, clock_of, rounds
 
@@ -28,6 +28,7 @@ NEAR_OWN, NEAR_SHARED = 2.5, 1.4  # a stated capacity counts if the curve agrees
 SAME = 2.0  # a capacity within this factor of the last record's is the same one
 
 Rate = Callable[[int, int], float]
+MOST_CACHES = 3  # that processors of today have in front of their memory; views have a colour and a mark for each
 
 
 def largest_set() -> int:
@@ -90,7 +91,7 @@ def settle(sizes: Sequence[int], sweeps: Sequence[Sequence[float]]) -> tuple[lis
     [262144, None]
     """
     merged = _falling([max(at) for at in zip(*sweeps, strict=True)])
-    plateaus = without_transitions(find_plateaus(sizes, merged, most=6))
+    plateaus = at_most(without_transitions(find_plateaus(sizes, merged, most=6)), MOST_CACHES)
     each = [without_transitions(find_plateaus(sizes, _falling(sweep), most=6)) for sweep in sweeps]
     settled = []
     for number, plateau in enumerate(plateaus):

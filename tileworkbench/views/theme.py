@@ -27,6 +27,8 @@ class Palette:
             return name or "none"
         if name.startswith("on:"):
             return self[self.ink_on(name.removeprefix("on:"))]
+        if name.startswith("L") and name[1:].isdigit():  # a cache beyond the third looks like the third
+            return self.colours.get(name, self.colours["L3"])
         return self.colours[name]
 
     def ink_on(self, name: str) -> str:
