@@ -66,7 +66,7 @@ def library(kind: str, name: str) -> ctypes.CDLL:
         f"void run{i}(const void *a, const void *b, void *c, int clear, char *s) {{ {gemm_name(spec)}(a, b, c, clear, s); }}\n"
         for i, spec in enumerate(found)
     )
-    return build(clib.library(needs) + "".join(gemm_text(spec) for spec in found) + entries, SETS[name])
+    return build(clib.library(needs) + gemm_text(*found) + entries, SETS[name])
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)

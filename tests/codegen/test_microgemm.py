@@ -223,7 +223,7 @@ def test_text_stays_small_and_needs_no_header():
 
 def test_two_products_share_a_file():
     first, second = GemmSpec(8, 24, 8, F16, F16, F32, 8, 24, 24, isa=HOST), GemmSpec(9, 24, 8, F16, F16, F32, 8, 8, 24, False, True, HOST)
-    build(clib.library([*gemm_needs(first), *gemm_needs(second)]) + gemm_text(first) + gemm_text(second) + "void none(void) {}\n", HOST)
+    build(clib.library([*gemm_needs(first), *gemm_needs(second)]) + gemm_text(first, second) + "void none(void) {}\n", HOST)
 
 
 def test_golden_text(golden):

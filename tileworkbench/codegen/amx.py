@@ -81,30 +81,27 @@ def _scratch(spec: GemmSpec, plan: _Plan) -> Iterator[tuple[str, str, int]]:
         yield "pc", c_type(spec.sum), plan.m * plan.c_ld * 4
 
 
-def amx_text(spec: GemmSpec) -> str:
-    """C text of `static void NAME(const A *a, const B *b, C *c, int clear, char *scratch)`, as `microgemm.gemm_text`."""
+def amx_pieces(spec: GemmSpec) -> Iterator[str]:
+    """The types, kernels and functions of one product, as `microgemm.gemm_text` puts them together."""
     plan, product = _plan(spec), _PRODUCTS[suffix(spec.a), suffix(spec.b)]
     turned = _turned(spec)
-    lines = [_HEAD, *(_kernel(product, rows, columns) for rows in (1, 2) for columns in (1, 2))]
+    yield _HEAD
+    yield from (_kernel(product, rows, columns) for rows in (1, 2) for columns in (1, 2))
     if turned is not None:
         shape = plan_gemm(turned)
         kind = vector_name(turned.acc, shape.lanes)
-        lines.append(f"typedef float {kind} __attribute__((vector_size({shape.lanes * 4}), aligned(4), may_alias));")
-        guard = f"{gemm_name(turned)}_pack".upper()  # products that differ may turn words of one shape
-        lines += [f"#ifndef {guard}", f"#define {guard}", *pack_function(turned, shape), "#endif"]
+        yield f"typedef float {kind} __attribute__((vector_size({shape.lanes * 4}), aligned(4), may_alias));"
+        yield "\n".join(pack_function(turned, shape))
     elif not spec.trans_b:
-        lines += _pack(spec, plan)
-    return "\n".join([*lines, *_driver(spec, plan, product, turned)]) + "\n"
+        yield "\n".join(_pack(spec, plan))
+    yield "\n".join(_driver(spec, plan, product, turned))
 
 
 _HEAD = """\
-#ifndef TWB_AMX
-#define TWB_AMX
 extern long syscall(long, ...);
 static __attribute__((constructor)) void twb_amx_ask(void) { syscall(158, 0x1023L, 18L); }
 static const struct __attribute__((packed)) { uint8_t palette, start, rest[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } twb_amx_tiles = {
-    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-#endif"""
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};"""
 
 
 def _kernel(product: str, rows: int, columns: int) -> str:
@@ -128,10 +125,9 @@ def _kernel(product: str, rows: int, columns: int) -> str:
     stores = [move("tilestored", 2 * i + j, place, "c_row") for i, j, place in at]
     parameters = "int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep"
     body = [
-        f"#ifndef TWB_{name.upper()}", f"#define TWB_{name.upper()}",
         f"static __attribute__((noinline, unused)) void {name}({parameters}) {{",
         f"    if (keep) {{ {loads} }} else {{ {zeros} }}", "    (void)b_strip;", "    for (; steps; steps--, a += 64, b += 1024) {",
-        *(f"        {x}" for x in step), "    }", *(f"    {x}" for x in stores), "}", "#endif",
+        *(f"        {x}" for x in step), "    }", *(f"    {x}" for x in stores), "}",
     ]  # fmt: skip
     return "\n".join(body)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .amx import amx_needs, amx_scratch_bytes, amx_text
+from .amx import amx_needs, amx_pieces, amx_scratch_bytes
 from .clib import c_type, suffix
 from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, pack_rows_function, vector_name
 from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
@@ -50,22 +50,27 @@ def gemm_scratch_bytes(spec: GemmSpec) -> int:
     return sum(size for _, size in _scratch(spec, plan_gemm(spec)))
 
 
-def gemm_text(spec: GemmSpec) -> str:
-    """C text of `static void NAME(const A *a, const B *b, C *c, int clear, char *scratch)` and its kernels.
+def gemm_text(*specs: GemmSpec) -> str:
+    """C text, for each product, of `static void NAME(const A *a, const B *b, C *c, int clear, char *scratch)`; what products share stands there once.
 
     The pointers point at the first element of each operand; `clear` non-zero ignores the old value of c.
     """
+    return "".join(dict.fromkeys(f"{piece}\n" for spec in specs for piece in _pieces(spec)))
+
+
+def _pieces(spec: GemmSpec) -> Iterator[str]:
+    """The types, kernels and functions of one product, in the order in which C wants them."""
     if spec.kernel == "amx":
-        return amx_text(spec)
+        yield from amx_pieces(spec)
+        return
     plan = plan_gemm(spec)
-    lines = _types(spec, plan)
+    yield from _types(spec, plan)
     for rows in sorted({plan.kernel_rows(run) for run in plan.panels}):
         for vectors, tail in _strip_kinds(plan):
-            lines += _kernel(spec, plan, rows, vectors, tail)
+            yield "\n".join(_kernel(spec, plan, rows, vectors, tail))
     if plan.pack_b:
-        lines += pack_rows_function(spec, plan) if plan.whole_b and not spec.trans_b else pack_function(spec, plan)
-    lines += _driver(spec, plan)
-    return "\n".join(lines) + "\n"
+        yield "\n".join(pack_rows_function(spec, plan) if plan.whole_b and not spec.trans_b else pack_function(spec, plan))
+    yield "\n".join(_driver(spec, plan))
 
 
 def _scratch(spec: GemmSpec, plan: GemmPlan) -> Iterator[tuple[str, int]]:
@@ -76,7 +81,7 @@ def _scratch(spec: GemmSpec, plan: GemmPlan) -> Iterator[tuple[str, int]]:
 
 
 def _types(spec: GemmSpec, plan: GemmPlan) -> list[str]:
-    """The vector types. A typedef may be repeated, so several products can stand in one file."""
+    """The vector types."""
     types = [spec.acc] if spec.sum == spec.acc else [spec.acc, spec.sum]
     return [
         f"typedef {c_type(t)} {vector_name(t, plan.lanes)} "
@@ -123,7 +128,7 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     cells = [_Cell(f"c{i}_{j}", f"{at_row[i]} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc
     parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int64_t last, int clear"
-    out = [f"#ifndef {name.upper()}", f"#define {name.upper()}", f"static __attribute__((noinline)) void {name}({parameters}) {{"]
+    out = [f"static __attribute__((noinline)) void {name}({parameters}) {{"]
     out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in at_row]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
@@ -145,7 +150,7 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     else:
         out += ["    if (!clear) {", *(f"        {x.add(result, lanes)}" for x in cells), "    }"]
         out += [f"    {x.store(result, x.name, lanes)}" for x in cells]
-    return [*out, "}", "#endif"]
+    return [*out, "}"]
 
 
 class _Cell(NamedTuple):

@@ -74,7 +74,7 @@ class _Emitter(CFamily):
             parts.append(PIN)
         if any(isinstance(s, AllocateGlobal) for s in self.kernel.body):
             parts.append(_RELEASE)
-        parts += [gemm_text(spec) for spec in self.gemms]
+        parts.append(gemm_text(*self.gemms))
         parts += [text.rstrip("\n") + "\n" for text in self.kernel.imports]
         return "".join(parts) + "\n"
 

@@ -45,8 +45,7 @@ def cost_probe_text(isa: Isa) -> str:
     needs = ["twb_exp2_f32", "twb_log2_f32", "twb_row_max_f32", "twb_row_sum_f32", "twb_copy_f32_to_f16", "twb_copy_f16_to_f32"]
     needs += [name for spec in specs.values() for name in gemm_needs(spec)]
     parts = [library(needs), "typedef long long i64;\nextern void *memcpy(void *, const void *, __SIZE_TYPE__);\n"]
-    for name, spec in specs.items():
-        parts += [gemm_text(spec), _gemm(name, spec)]
+    parts += [gemm_text(*specs.values()), *(_gemm(name, spec) for name, spec in specs.items())]
     parts += [_pass(name, text) for name, text in PASSES.items()]
     return "".join([*parts, _REST])
 

@@ -1,12 +1,7 @@
-#ifndef TWB_AMX
-#define TWB_AMX
 extern long syscall(long, ...);
 static __attribute__((constructor)) void twb_amx_ask(void) { syscall(158, 0x1023L, 18L); }
 static const struct __attribute__((packed)) { uint8_t palette, start, rest[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } twb_amx_tiles = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-#endif
-#ifndef TWB_TWB_AMX_TDPBF16PS_1X1
-#define TWB_TWB_AMX_TDPBF16PS_1X1
 static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_1x1(int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep) {
     if (keep) { __asm__ volatile("tileloadd (%0,%1,1),%%tmm0" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory"); } else { __asm__ volatile("tilezero %%tmm0" : : ); }
     (void)b_strip;
@@ -17,9 +12,6 @@ static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_1x1(int64_t step
     }
     __asm__ volatile("tilestored %%tmm0,(%0,%1,1)" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory");
 }
-#endif
-#ifndef TWB_TWB_AMX_TDPBF16PS_1X2
-#define TWB_TWB_AMX_TDPBF16PS_1X2
 static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_1x2(int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep) {
     if (keep) { __asm__ volatile("tileloadd (%0,%1,1),%%tmm0" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory"); __asm__ volatile("tileloadd (%0,%1,1),%%tmm1" : : "r"(c + 0 * c_row + 64), "r"(c_row) : "memory"); } else { __asm__ volatile("tilezero %%tmm0" : : ); __asm__ volatile("tilezero %%tmm1" : : ); }
     (void)b_strip;
@@ -33,9 +25,6 @@ static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_1x2(int64_t step
     __asm__ volatile("tilestored %%tmm0,(%0,%1,1)" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory");
     __asm__ volatile("tilestored %%tmm1,(%0,%1,1)" : : "r"(c + 0 * c_row + 64), "r"(c_row) : "memory");
 }
-#endif
-#ifndef TWB_TWB_AMX_TDPBF16PS_2X1
-#define TWB_TWB_AMX_TDPBF16PS_2X1
 static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_2x1(int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep) {
     if (keep) { __asm__ volatile("tileloadd (%0,%1,1),%%tmm0" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory"); __asm__ volatile("tileloadd (%0,%1,1),%%tmm2" : : "r"(c + 16 * c_row + 0), "r"(c_row) : "memory"); } else { __asm__ volatile("tilezero %%tmm0" : : ); __asm__ volatile("tilezero %%tmm2" : : ); }
     (void)b_strip;
@@ -49,9 +38,6 @@ static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_2x1(int64_t step
     __asm__ volatile("tilestored %%tmm0,(%0,%1,1)" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory");
     __asm__ volatile("tilestored %%tmm2,(%0,%1,1)" : : "r"(c + 16 * c_row + 0), "r"(c_row) : "memory");
 }
-#endif
-#ifndef TWB_TWB_AMX_TDPBF16PS_2X2
-#define TWB_TWB_AMX_TDPBF16PS_2X2
 static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_2x2(int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep) {
     if (keep) { __asm__ volatile("tileloadd (%0,%1,1),%%tmm0" : : "r"(c + 0 * c_row + 0), "r"(c_row) : "memory"); __asm__ volatile("tileloadd (%0,%1,1),%%tmm1" : : "r"(c + 0 * c_row + 64), "r"(c_row) : "memory"); __asm__ volatile("tileloadd (%0,%1,1),%%tmm2" : : "r"(c + 16 * c_row + 0), "r"(c_row) : "memory"); __asm__ volatile("tileloadd (%0,%1,1),%%tmm3" : : "r"(c + 16 * c_row + 64), "r"(c_row) : "memory"); } else { __asm__ volatile("tilezero %%tmm0" : : ); __asm__ volatile("tilezero %%tmm1" : : ); __asm__ volatile("tilezero %%tmm2" : : ); __asm__ volatile("tilezero %%tmm3" : : ); }
     (void)b_strip;
@@ -70,7 +56,6 @@ static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_2x2(int64_t step
     __asm__ volatile("tilestored %%tmm2,(%0,%1,1)" : : "r"(c + 16 * c_row + 0), "r"(c_row) : "memory");
     __asm__ volatile("tilestored %%tmm3,(%0,%1,1)" : : "r"(c + 16 * c_row + 64), "r"(c_row) : "memory");
 }
-#endif
 typedef uint16_t twb_p16bf16 __attribute__((vector_size(32), aligned(2), may_alias));
 typedef uint16_t twb_p32bf16 __attribute__((vector_size(64), may_alias));
 static __attribute__((noinline)) void twb_gemm_40x40x32_bf16_bf16_f32_32_40_40_pack(const uint16_t *b, uint16_t *to) {

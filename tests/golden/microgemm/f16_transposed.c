@@ -52,8 +52,6 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
     #endif
 }
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-#ifndef TWB_6X3_V16F32_T8
-#define TWB_6X3_V16F32_T8
 static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -129,7 +127,6 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
     *(twb_v16f32 *)(c + last * ldc + 16) = c5_1;
     __builtin_memcpy(c + last * ldc + 32, &c5_2, 8 * sizeof *c);
 }
-#endif
 static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)

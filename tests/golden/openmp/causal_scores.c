@@ -70,8 +70,6 @@ static __attribute__((cold)) void twb_pin(void) {
 static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-#ifndef TWB_5X4_V16F32
-#define TWB_5X4_V16F32
 static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -147,9 +145,6 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
 }
-#endif
-#ifndef TWB_6X4_V16F32
-#define TWB_6X4_V16F32
 static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -237,7 +232,6 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
 }
-#endif
 static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)

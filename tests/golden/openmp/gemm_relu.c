@@ -93,8 +93,6 @@ static __attribute__((cold)) void twb_pin(void) {
 static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-#ifndef TWB_5X4_V16F32
-#define TWB_5X4_V16F32
 static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -170,9 +168,6 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
 }
-#endif
-#ifndef TWB_6X4_V16F32
-#define TWB_6X4_V16F32
 static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -260,7 +255,6 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
 }
-#endif
 static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(int64_t k, const uint16_t *b, float *p) {
     for (int64_t q = 0; q < k; q++, b += 256) {
         for (int64_t j = 0; j < 64; j += 64) {
