@@ -31,9 +31,9 @@ LOCAL = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "file:", "dat
 def pytest_itemcollected(item: pytest.Item) -> None:
     """All tests of this folder need chromium, are slow, and share a server (tests/conftest.py keeps them on one worker).
 
-    Server, kernel and browser are five processes; on a crowded machine one of them can be late. A test counts as failed if it fails three times.
+    Server, kernel and browser are five processes; on a crowded machine one of them can be late. A test counts as failed if it fails twice.
     """
-    for mark in (pytest.mark.browser, pytest.mark.slow, pytest.mark.flaky(reruns=2)):
+    for mark in (pytest.mark.browser, pytest.mark.slow, pytest.mark.flaky(reruns=1)):
         item.add_marker(mark)
     item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"))
 
