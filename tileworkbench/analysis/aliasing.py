@@ -33,11 +33,16 @@ class Aliasing:
 
     def same_element(self, a: Buffer, at: tuple[Expr, ...], b: Buffer, there: tuple[Expr, ...], bounds: Bounds) -> bool:
         """Whether `a[at]` and `b[there]` are certainly one element if the buffers share memory at all."""
-        if a != b and not (a.strides is None and b.strides is None and a.view_of is None and b.view_of is None and a.type == b.type):
+        if not is_one_array(a, b):
             return False
         if a == b or a.shape[1:] == b.shape[1:]:
             return all(_zero(bounds, i, j) for i, j in zip(at, there, strict=True))
         return _zero(bounds, flat_offset(a, at), flat_offset(b, there))
+
+
+def is_one_array(a: Buffer, b: Buffer) -> bool:
+    """Whether equal offsets are equal elements if the buffers share memory."""
+    return a == b or (a.strides is None and b.strides is None and a.view_of is None and b.view_of is None and a.type == b.type)
 
 
 def _zero(bounds: Bounds, i: Expr, j: Expr) -> bool:

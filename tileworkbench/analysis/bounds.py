@@ -15,8 +15,10 @@ replacing atoms, innermost first, by bounds that are sums themselves (`by <= (M 
 from __future__ import annotations
 
 from ..base.dtypes import INDEX, DType
+from ..ir.build import cast
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Apart, Element
+from ..ir.stmt import Region
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -150,9 +152,20 @@ class Bounds:
         form = self.sum(index)
         return self.at_least_zero(form), self.at_least_zero((self.sum(size) - form).shift(-1))
 
+    def holds(self, region: Region) -> bool:
+        """Whether a region of constant extents is certainly inside its buffer."""
+        for start, extent, dim in zip(region.starts, region.extents, region.buffer.shape, strict=True):
+            form = self.sum(cast(start, INDEX))
+            if not isinstance(extent, Const) or not self.at_least_zero(form) or not self.at_least_zero(self.sum(dim) - form - self.sum(extent)):
+                return False
+        return True
+
     def interval(self, expr: Expr) -> Interval:
         """The range of an integer expression, ends included; None where unbounded."""
-        form = self.sum(expr)
+        return self.span(self.sum(expr))
+
+    def span(self, form: Linear) -> Interval:
+        """The range of a sum, ends included; None where unbounded."""
         low, high = self.lowest(form), self.lowest(form.scale(-1))
         return low, None if high is None else -high
 

@@ -13,7 +13,7 @@ from ..ir.expr import Buffer, CallExtern, Const, Expr, Var
 from ..ir.lowered import Address, AtomicOp, CopyElements, Declare, Element, EndIteration, Fail, GemmCall, LibraryCall, Loop, PrintLine, SetElement
 from ..ir.node import Node, children
 from ..ir.stmt import Break, Continue, Let, Return, Stmt, While
-from .aliasing import Aliasing
+from .aliasing import Aliasing, is_one_array
 from .bounds import Bounds
 from .linear import Linear, has_load
 
@@ -91,7 +91,7 @@ def stay_in_rows(a: Touched, row: Var, b: Touched, other: Var, aliasing: Aliasin
         for t in b.stretches:
             if not (s.is_write or t.is_write) or not aliasing.may_share(s.buffer, t.buffer):
                 continue
-            if not _one_array(s.buffer, t.buffer):
+            if not is_one_array(s.buffer, t.buffer):
                 return False
             mine, theirs = _in_row(s, row, a.own, bounds), _in_row(t, other, b.own, bounds)
             if mine is None or theirs is None or mine.step != theirs.step or mine.base != theirs.base:
@@ -136,17 +136,7 @@ def _in_row(s: Stretch, row: Var, own: frozenset[str], bounds: Bounds) -> _InRow
         if not isinstance(atom, Var) or has_load(atom):
             return None
         (inner if atom.name in own else outer)[atom] = c
-    low, high = _range(Linear(inner, s.offset.const), bounds)
+    low, high = bounds.span(Linear(inner, s.offset.const))
     if step <= 0 or s.count is None or low is None or high is None:
         return None
     return _InRow(step, frozenset(outer.items()), low, high + s.count - 1)
-
-
-def _range(form: Linear, bounds: Bounds) -> tuple[int | None, int | None]:
-    low, high = bounds.lowest(form), bounds.lowest(form.scale(-1))
-    return low, None if high is None else -high
-
-
-def _one_array(a: Buffer, b: Buffer) -> bool:
-    """Whether equal offsets are equal elements if the buffers share memory."""
-    return a == b or (a.type == b.type and a.strides is None and b.strides is None and a.view_of is None and b.view_of is None and not a.is_on_chip)

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..base.dtypes import BOOL
-from .expr import Buffer, Const, Expr, Var
+from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
 
 
@@ -62,6 +62,11 @@ class Region(Node):
 def whole(buffer: Buffer) -> Region:
     """The region that covers all of `buffer`."""
     return Region(buffer, tuple(Const(0) for _ in buffer.shape), buffer.shape)
+
+
+def is_whole(region: Region) -> bool:
+    """Whether the region is all of its buffer."""
+    return region.extents == region.buffer.shape and all(is_const(s, 0) for s in region.starts)
 
 
 # ---------------------------------------------------------------------------------------------- scalars

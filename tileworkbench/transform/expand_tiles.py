@@ -3,8 +3,9 @@
 Before:  copy A_shared <- A[by * 64 :+ 64, ko * 32 :+ 32]; gemm C_local += A_shared @ B_shared; pipelined loops
 After:   loops of element runs with clipped ends, `GemmCall`, row reductions, `Loop`
 
-An operand that a micro-kernel or a reduction cannot read in place (a region that may stick out, symbolic strides, global memory but for the factors
-of a product) is first copied to a tile of its own, and copied back if it is written. So is a copy between overlapping regions of one buffer.
+An operand that a micro-kernel or a reduction cannot use in place (a region that may stick out, symbolic strides, written global memory, unless it
+is a product's and apart from its factors) is first copied to a tile of its own, and copied back if it is written. So is a copy between overlapping
+regions of one buffer.
 
 Requires: flattened accesses (`flatten_accesses`), no thread-level statements.
 Preserves: parallel loops, scalar statements and control flow.
@@ -19,7 +20,7 @@ from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import cast, index
-from ..ir.expr import Buffer, Const, Expr
+from ..ir.expr import Buffer, Const
 from ..ir.lowered import Address, Apart, GemmCall, Loop
 from ..ir.node import replace
 from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, Let, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
@@ -128,17 +129,12 @@ class _Expand(Scoped):
         steps = static_strides(buffer)
         if not (anywhere or buffer.is_on_chip) or steps is None or steps[-1] != 1 or buffer.type.bits < 8:
             return False
-        return all(self._fits(start, extent, dim) for start, extent, dim in zip(region.starts, region.extents, buffer.shape, strict=True))
+        return self.bounds.holds(region)
 
     def is_apart(self, region: Region, operands: Sequence[tuple[Region, str]]) -> bool:
         """Whether no other operand can be the array of `region`: it is on chip, or the block has asked."""
         others = {r.buffer.root for r, _ in operands if not r.buffer.is_on_chip} - {region.buffer.root}
         return all(Apart(b, region.buffer.root) in self.bounds.apart for b in others)
-
-    def _fits(self, start: Expr, extent: Expr, dim: Expr) -> bool:
-        form = self.bounds.sum(cast(start, INDEX))
-        end = self.bounds.sum(dim) - form - self.bounds.sum(extent)
-        return isinstance(extent, Const) and self.bounds.at_least_zero(form) and self.bounds.at_least_zero(end)
 
     def share(self, a: Region, b: Region) -> bool:
         """Whether two regions may have an element in common."""

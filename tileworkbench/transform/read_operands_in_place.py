@@ -25,7 +25,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import TRUE, add, cast, every, index
 from ..ir.expr import Binary, Buffer, Const, Expr, is_const
 from ..ir.node import replace, walk
-from ..ir.stmt import Body, Copy, Gemm, If, Kernel, Launch, Region, Stmt
+from ..ir.stmt import Body, Copy, Gemm, If, Kernel, Launch, Region, Stmt, is_whole
 from .scoped import Result, Scoped
 
 
@@ -149,11 +149,6 @@ def _through(region: Region, held: Mapping[Buffer, _Held]) -> Region:
 def is_matrix(region: Region) -> bool:
     """Constant extents, all 1 but the last two."""
     return len(region.extents) > 1 and all(isinstance(e, Const) for e in region.extents) and all(is_const(e, 1) for e in region.extents[:-2])
-
-
-def is_whole(region: Region) -> bool:
-    """All of a buffer."""
-    return all(is_const(s, 0) for s in region.starts) and region.extents == region.buffer.shape
 
 
 def test_inside(region: Region, bounds: Bounds) -> Expr:

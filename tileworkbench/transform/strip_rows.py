@@ -68,13 +68,9 @@ class _Strip(Scoped):
         out: list[Stmt] = []
         place = 0
         while place < len(new):
-            parts, strip = self.group(new[place:])
-            if parts:
-                out.append(Loop(strip, index(0), index(self.count(new[place:])), tuple(p.made for p in parts), span=new[place].span))
-                place += len(parts)
-            else:
-                out.append(new[place])
-                place += 1
+            loop = self.group(new[place:])
+            out.append(loop or new[place])
+            place += len(loop.body) if loop is not None else 1
         return tuple(out) if len(out) < len(new) else new
 
     def count(self, body: Body) -> int:
@@ -88,20 +84,20 @@ class _Strip(Scoped):
                 return 0
         return 0
 
-    def group(self, body: Body) -> tuple[list[_Part], Var]:
-        """The statements at the start of `body` that go in strips together, if that pays."""
+    def group(self, body: Body) -> Loop | None:
+        """The loop over strips that does the statements at the start of `body`, if that pays."""
         strips = self.count(body)
+        if strips == 0:
+            return None
         strip = self.names.var("strip")
         parts: list[_Part] = []
-        if strips == 0:
-            return parts, strip
         self.bounds.bind(strip, index(0), index(strips))
         for stmt in body:
             part = self.part(stmt, strip, strips)
             if part is None or not all(stay_in_rows(p.touched, strip, part.touched, strip, self.aliasing, self.bounds) for p in parts):
                 break
             parts.append(part)
-        return (parts if self.pays(parts) else []), strip
+        return Loop(strip, index(0), index(strips), tuple(p.made for p in parts), span=body[0].span) if self.pays(parts) else None
 
     def pays(self, parts: list[_Part]) -> bool:
         """Whether two loops from row to row walk the same short rows."""

@@ -25,8 +25,26 @@ from ..ir.build import FALSE, TRUE, cast, every
 from ..ir.expr import Binary, Buffer, Const, Expr, Var, is_const
 from ..ir.lowered import Apart
 from ..ir.node import replace, walk
-from ..ir.stmt import Body, Break, Continue, Copy, Fill, For, Gemm, If, Kernel, Launch, PipelinedFor, Region, Return, Stmt, Sync, TensorParam
-from .read_operands_in_place import is_matrix, is_whole, test_inside
+from ..ir.stmt import (
+    Body,
+    Break,
+    Continue,
+    Copy,
+    Fill,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    Launch,
+    PipelinedFor,
+    Region,
+    Return,
+    Stmt,
+    Sync,
+    TensorParam,
+    is_whole,
+)
+from .read_operands_in_place import is_matrix, test_inside
 from .scoped import Result, Scoped
 
 

@@ -13,7 +13,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import add, cast, index
 from ..ir.expr import Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, walk
-from ..ir.stmt import Body, Copy, Fill, Gemm, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Stmt, Store
+from ..ir.stmt import Body, Copy, Fill, Gemm, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Stmt, Store, is_whole
 from .names import Names
 from .scoped import Result, Scoped
 
@@ -87,16 +87,7 @@ class TileVersions(Scoped):
             return False
         if [region.extents[d] for d in along] != [tile.shape[d] for d in moving(tile.shape)]:
             return False
-        return (not along or strides(b)[along[-1]] == index(1)) and self.fits(region)
-
-    def fits(self, region: Region) -> bool:
-        """Whether it is certainly inside its buffer."""
-        return all(self.fits_dim(s, e, d) for s, e, d in zip(region.starts, region.extents, region.buffer.shape, strict=True))
-
-    def fits_dim(self, start: Expr, extent: Expr, dim: Expr) -> bool:
-        form = self.bounds.sum(cast(start, INDEX))
-        end = self.bounds.sum(dim) - form - self.bounds.sum(extent)
-        return isinstance(extent, Const) and self.bounds.at_least_zero(form) and self.bounds.at_least_zero(end)
+        return (not along or strides(b)[along[-1]] == index(1)) and self.bounds.holds(region)
 
     def is_same(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
         forms = [self.bounds.sum(cast(i, INDEX)) - self.bounds.sum(cast(j, INDEX)) for i, j in zip(a, b, strict=True)]
@@ -172,7 +163,7 @@ class TileVersions(Scoped):
         """A reduction along the rows of `tile`, which reads `region` instead."""
         source = region.buffer
         mine, theirs = moving(tile.shape), moving(region.extents)
-        if not mine or stmt.dim != mine[-1] or static_strides(source) is None or tile.type != source.type or not self.fits(stmt.src):
+        if not mine or stmt.dim != mine[-1] or static_strides(source) is None or tile.type != source.type or not self.bounds.holds(stmt.src):
             return None
         extents: list[Expr] = [index(1)] * source.rank
         for d, s in zip(mine, theirs, strict=True):
@@ -193,11 +184,6 @@ class TileVersions(Scoped):
 def moving(extents: tuple[Expr, ...]) -> list[int]:
     """The dims whose extent is not 1."""
     return [d for d, e in enumerate(extents) if not is_const(e, 1)]
-
-
-def is_whole(region: Region) -> bool:
-    """Whether the region is all of its buffer."""
-    return region.extents == region.buffer.shape and all(is_const(s, 0) for s in region.starts)
 
 
 def inside(region: Region, tile: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
