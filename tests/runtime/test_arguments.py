@@ -205,3 +205,22 @@ def test_torch_faults(matmul: JITKernel) -> None:
     assert "hint: pass A.contiguous()" in fault(matmul, torch.zeros(4, 8).T, b)
     assert "got a tensor on meta" in fault(matmul, torch.zeros(8, 4, device="meta"), b)
     assert "got a tensor of layout torch.sparse_coo\n  hint: make it dense" in fault(matmul, a.to_sparse(), b)
+
+
+@pytest.mark.parametrize("target", ["c", "interpret"])
+def test_arrays_that_begin_at_one_place_must_be_one_array(target: str) -> None:
+    """Passes count on it: a part of an array is refused beside the whole on the first call and, by the short way, on later ones."""
+
+    @T.prim_func
+    def head(X: T.Tensor((64,), "float32"), Y: T.Tensor((32,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(32):
+                Y[i] = X[i] + 1.0
+
+    kernel = tileworkbench.compile(head, target=target)
+    x = np.ones(64, np.float32)
+    for _ in range(3):
+        said = fault(kernel, x, x[:32])
+        assert "arguments X and Y: they share 128 bytes of memory, and the kernel writes Y\n  hint: pass a copy of one of them" in said
+        kernel(x, np.zeros(32, np.float32))
+    assert x.tolist() == [1.0] * 64
