@@ -98,6 +98,18 @@ def run_steps(kernel: Kernel, steps: Iterable[Step] = C_STEPS, observe: Observer
     return kernel
 
 
+def without_element_copies(kernel: Kernel) -> Kernel:
+    """For predictions, the first tile steps of C_STEPS: tiles that only carry elements are not made."""
+    for step in (absorb_fills, decide_branches, forward_copies):
+        kernel = step(kernel)
+    return kernel
+
+
+def without_operand_copies(kernel: Kernel) -> Kernel:
+    """For predictions, the next ones: products read and sum in place. No array is passed twice."""
+    return sum_in_place(read_operands_in_place(kernel), asks=False)
+
+
 def lower(kernel: Kernel) -> Kernel:
     """The kernel as the C target emits it."""
     return run_steps(kernel)
