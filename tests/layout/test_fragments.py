@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tileworkbench.layout import atom
-from tileworkbench.layout.fragments import Fragment, flat, mma_a, mma_c, own_registers, wgmma_c
+from tileworkbench.layout.fragments import Fragment, flat, mma_a, mma_c, own_registers, wgmma_a, wgmma_c
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,15 @@ def test_rows_of_a_tile(tile: Fragment) -> None:
         expected = {t for (i, _), ts in tile.owners().items() if (i,) == row for t in ts.tolist()}
         assert set(held.tolist()) == expected
     rows.register_of()
+
+
+@pytest.mark.parametrize(("groups", "m"), [(1, 64), (1, 128), (2, 128), (2, 256)])
+def test_the_accumulator_of_groups_is_their_next_left_operand(groups: int, m: int) -> None:
+    scores, operand = wgmma_c(groups, m, 64), wgmma_a(groups, m, 64)
+    assert operand.is_whole
+    registers = own_registers(operand, scores, operand.cells())
+    assert registers is not None
+    assert sorted(registers.tolist()) == list(range(scores.registers))
 
 
 def test_what_a_thread_may_read_of_its_own() -> None:

@@ -177,6 +177,19 @@ def wgmma_c(groups: int, m: int, n: int) -> Fragment:
     return Fragment((m, n), 128 * groups, n // 2 * blocks, tuple(digits))
 
 
+def wgmma_a(groups: int, m: int, k: int, bits: int = 16) -> Fragment:
+    """The left operand of `wgmma.m64` in registers: each warp has the rows of its accumulator."""
+    word = 32 // bits
+    digits = [Digit("thread", 1, 4, 1, word), Digit("thread", 4, 8, 0, 1), Digit("thread", 32, 4, 0, 16)]
+    digits += [Digit("register", 1, word, 1, 1)] if word > 1 else []
+    digits += [Digit("register", word, 2, 0, 8), Digit("register", 2 * word, 2, 1, 4 * word)]
+    registers, blocks, steps = 4 * word, m // 64 // groups, k // (8 * word)
+    digits += [Digit("register", registers, steps, 1, 8 * word)] if steps > 1 else []
+    digits += [Digit("register", registers * steps, blocks, 0, 64)] if blocks > 1 else []
+    digits += [Digit("thread", 128, groups, 0, 64 * blocks)] if groups > 1 else []
+    return Fragment((m, k), 128 * groups, registers * steps * blocks, tuple(digits))
+
+
 def _tiled(
     digits: list[Digit],
     registers: int,

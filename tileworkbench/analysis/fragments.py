@@ -1,0 +1,251 @@
+"""Which threads hold which cells of every fragment of a launch, and which iterations of parallel loops they run.
+
+A product fixes the fragments it names. A parallel loop over the cells of such a fragment runs where the cells lie; another fragment that it touches at
+its own loop variables, or at some of them, then lies the same way. A reduction leaves its rows where they are. What is free is spread in vectors.
+Every access is then checked by a table: a thread may only touch cells that it holds, in a register that no thread index decides. A fragment for which
+that cannot be had is not held in registers: `shared` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, Var
+from ..ir.node import walk
+from ..ir.stmt import Atomic, Copy, Gemm, Launch, ParallelFor, Print, Reduce, Region, Scan, Stmt, Store, is_whole
+from ..layout.algebra import Array
+from ..layout.fragments import Fragment, flat, own_registers
+from .matrix_units import MatrixUnit, Problem, matrix_unit
+
+MAX_VECTOR_BYTES = 16
+
+
+@dataclass(slots=True)
+class Placement:
+    """`fragments`: where they lie. `loops`, `units`: by identity of the statement. `shared`: fragments that lie in shared memory, and why."""
+
+    threads: int
+    fragments: dict[Buffer, Fragment] = field(default_factory=dict)
+    loops: dict[int, Fragment] = field(default_factory=dict)
+    units: dict[int, MatrixUnit] = field(default_factory=dict)
+    shared: dict[Buffer, str] = field(default_factory=dict)
+
+
+def place_fragments(launch: Launch, arch: int) -> Placement:
+    """The placement for a block of `launch` on compute capability `arch`."""
+    return _Placer(launch, arch).run()
+
+
+class _Placer:
+    def __init__(self, launch: Launch, arch: int) -> None:
+        self.arch = arch
+        self.out = Placement(int(np.prod(launch.threads)))
+        self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
+        self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
+        self.loops = [s for s in self.stmts if isinstance(s, ParallelFor)]
+        for view in (b for b in launch.allocs if b.view_of is not None):
+            self.keep_shared(view.root, "another tile is a view of it")
+        for node in (n for s in launch.body for n in walk(s)):
+            if isinstance(node, AddressOf):
+                self.keep_shared(node.buffer.root, "its address is taken")
+
+    def run(self) -> Placement:
+        for stmt in self.stmts:
+            if isinstance(stmt, Gemm):
+                self.product(stmt)
+            elif isinstance(stmt, (Scan, Atomic, Print)):
+                for region in (n for n in walk(stmt) if isinstance(n, (Region, Load))):
+                    self.keep_shared(region.buffer.root, f"a {type(stmt).__name__.lower()} takes it whole")
+        while self.spread():
+            pass
+        for tile in self.tiles:
+            self.lay(tile, flat(tile.static_shape(), self.out.threads))
+        for stmt in self.stmts:
+            self.check(stmt)
+        return self.out
+
+    def keep_shared(self, buffer: Buffer, why: str) -> None:
+        if buffer.scope == "fragment":
+            self.out.shared.setdefault(buffer, why)
+            self.out.fragments.pop(buffer, None)
+
+    def is_free(self, buffer: Buffer) -> bool:
+        return buffer in self.tiles and buffer not in self.out.shared and buffer not in self.out.fragments
+
+    def lay(self, buffer: Buffer, fragment: Fragment) -> bool:
+        """Give `buffer` a place if it has none; whether it got one."""
+        if not self.is_free(buffer) or fragment.shape != buffer.static_shape():
+            return False
+        self.out.fragments[buffer] = fragment
+        return True
+
+    # ------------------------------------------------------------------------------------------ what is fixed
+    def product(self, stmt: Gemm) -> None:
+        rows, columns = stmt.c.static_extents()[-2:]
+        depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
+        held = stmt.a.buffer.scope == "fragment"
+        types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
+        problem = Problem(rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held)
+        unit = self.out.units[id(stmt)] = matrix_unit(problem, self.arch)
+        self.fix(stmt.c, unit.c)
+        if unit.kind == "fma" or stmt.trans_a:
+            self.keep_shared(stmt.a.buffer, "a product reads it across the threads")
+        else:
+            self.fix(stmt.a, unit.a)
+        self.keep_shared(stmt.b.buffer, "a product reads it across the threads")
+
+    def fix(self, region: Region, fragment: Fragment) -> None:
+        """`region` must lie as `fragment`."""
+        buffer = region.buffer
+        if buffer.scope != "fragment" or buffer in self.out.shared:
+            return
+        if not is_whole(region) or buffer.rank != 2:
+            self.keep_shared(buffer, "a product takes a part of it")
+        elif self.out.fragments.setdefault(buffer, fragment) != fragment:
+            self.keep_shared(buffer, "two products want it in different ways")
+
+    # ------------------------------------------------------------------------------------------ what follows
+    def spread(self) -> bool:
+        """One more placement from what is known, or else a default for the largest loop; False when nothing is left."""
+        return any(self.follow(s) for s in self.stmts) or any(self.begin(loop) for loop in sorted(self.loops, key=_size, reverse=True))
+
+    def follow(self, stmt: Stmt) -> bool:
+        known = self.out.fragments
+        match stmt:
+            case ParallelFor():
+                return self.follow_loop(stmt)
+            case Reduce(_, src, dst, dim) if src.buffer in known and is_whole(src):
+                rows = known[src.buffer].drop(dim)
+                return is_whole(dst) and self.lay(dst.buffer, rows if dst.buffer.rank < src.buffer.rank else _with_one(rows, dim))
+            case Copy(src, dst) if is_whole(src) and is_whole(dst):
+                return (
+                    src.buffer in known and self.lay(dst.buffer, known[src.buffer]) or dst.buffer in known and self.lay(src.buffer, known[dst.buffer])
+                )
+            case _:
+                return False
+
+    def follow_loop(self, loop: ParallelFor) -> bool:
+        placed = self.out.loops.get(id(loop))
+        if placed is None:
+            found = [self.out.fragments[b] for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars]
+            if not found:
+                return False
+            self.out.loops[id(loop)] = max(found, key=lambda f: -f.copies)
+            return True
+        return any(self.lay(buffer, fragment) for buffer, at in _touched(loop) if (fragment := _projected(placed, loop.vars, at)) is not None)
+
+    def begin(self, loop: ParallelFor) -> bool:
+        """Spread a loop that no fragment decides."""
+        if id(loop) in self.out.loops or not all(isinstance(e, Const) for e in loop.extents):
+            return False
+        shape = tuple(int(e.value) for e in loop.extents if isinstance(e, Const))
+        widest = max((n.buffer.type.bits for n in walk(loop) if isinstance(n, (Load, Store))), default=32)
+        vector = max(1, MAX_VECTOR_BYTES * 8 // widest)
+        while vector > 1 and (shape[-1] % vector or int(np.prod(shape)) < vector * self.out.threads):
+            vector //= 2
+        self.out.loops[id(loop)] = flat(shape, self.out.threads, vector)
+        return True
+
+    # ------------------------------------------------------------------------------------------ what must hold
+    def check(self, stmt: Stmt) -> None:
+        """Fragments that `stmt` cannot touch where they lie go to shared memory."""
+        match stmt:
+            case ParallelFor():
+                placed = self.out.loops.get(id(stmt))
+                for node in walk(stmt):
+                    if isinstance(node, (Load, Store)) and node.buffer.root in self.out.fragments:
+                        why = "a loop of unknown size touches it" if placed is None else self.why_not(node, stmt, placed)
+                        if why:
+                            self.keep_shared(node.buffer, why)
+            case Reduce(_, src, dst, dim) if src.buffer in self.out.fragments:
+                rows = self.out.fragments[src.buffer].drop(dim)
+                rows = rows if dst.buffer.rank < src.buffer.rank else _with_one(rows, dim)
+                if not (is_whole(src) and is_whole(dst)):
+                    self.keep_shared(src.buffer, "a reduction takes a part of it")
+                elif dst.buffer in self.out.fragments and self.out.fragments[dst.buffer] != rows:
+                    self.keep_shared(dst.buffer, "its rows lie elsewhere than the tile that is reduced into it")
+            case Copy(src, dst):
+                for region in (src, dst):
+                    if region.buffer in self.out.fragments and not is_whole(region):
+                        self.keep_shared(region.buffer, "a copy takes a part of it")
+            case _:
+                pass
+
+    def why_not(self, node: Load | Store, loop: ParallelFor, placed: Fragment) -> str:
+        """Why the threads cannot touch these cells in their own registers, or ""."""
+        cells = placed.cells()
+        known = {var.name: cells[d] for d, var in enumerate(loop.vars)}
+        idle = cells[0] < 0
+        wanted = []
+        for index, size in zip(node.indices, node.buffer.static_shape(), strict=True):
+            values = _numbers(index, known)
+            if values is None:
+                return "a register would be chosen at run time"
+            values = np.broadcast_to(values, idle.shape)
+            if np.any((values < 0) & ~idle) or np.any((values >= size) & ~idle):
+                return "a loop reaches over its edge"
+            wanted.append(np.where(idle, -1, values))
+        if own_registers(placed, self.out.fragments[node.buffer], np.stack(wanted)) is None:
+            return "a thread would need another thread's cell"
+        return ""
+
+
+def _size(loop: ParallelFor) -> int:
+    return int(np.prod([int(e.value) if isinstance(e, Const) else 0 for e in loop.extents]))
+
+
+def _touched(loop: ParallelFor) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """Every access to a fragment: the buffer and where, with plain loop variables without their casts."""
+    for node in walk(loop):
+        if isinstance(node, (Load, Store)) and node.buffer.scope == "fragment":
+            yield node.buffer, tuple(_plain(i) for i in node.indices)
+
+
+def _plain(index: Expr) -> Expr:
+    return _plain(index.x) if isinstance(index, Cast) else index
+
+
+def _projected(placed: Fragment, loop_vars: tuple[Var, ...], at: tuple[Expr, ...]) -> Fragment | None:
+    """Where the cells at `at`, some of the loop variables in their order, lie; None for other places."""
+    dims = [loop_vars.index(i) for i in at if isinstance(i, Var) and i in loop_vars]
+    if len(dims) != len(at) or dims != sorted(set(dims)):
+        return None
+    for dim in reversed(range(len(loop_vars))):
+        if dim not in dims:
+            placed = placed.drop(dim)
+    return placed
+
+
+def _with_one(rows: Fragment, dim: int) -> Fragment:
+    """`rows` as a tile with a dim of extent 1 where one was dropped."""
+    digits = tuple(d if d.dim < dim else type(d)(d.source, d.div, d.mod, d.dim + 1, d.stride) for d in rows.digits)
+    return Fragment((*rows.shape[:dim], 1, *rows.shape[dim:]), rows.threads, rows.registers, digits)
+
+
+def _numbers(e: Expr, known: Mapping[str, Array]) -> Array | None:
+    """`e` for all threads and registers at once; None if it depends on anything but the loop's variables."""
+    match e:
+        case Const(value):
+            return np.asarray(int(value), dtype=np.int64)
+        case Var(name):
+            return known.get(name)
+        case Cast(x, to) if to.is_int:
+            return _numbers(x, known)
+        case Binary(op, a, b) if op in _ON_NUMBERS:
+            left, right = _numbers(a, known), _numbers(b, known)
+            return None if left is None or right is None else np.asarray(_ON_NUMBERS[op](left, right), dtype=np.int64)
+        case _:
+            return None
+
+
+def _floor(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
+
+
+_ON_NUMBERS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "bitand": np.bitwise_and, "bitxor": np.bitwise_xor,
+    "floordiv": _floor(np.floor_divide), "floormod": _floor(np.mod),
+}  # fmt: skip
