@@ -16,7 +16,7 @@ from runtime.programs import scale_program
 import tileworkbench
 from tileworkbench.base.errors import CompilerError, UnsupportedError
 from tileworkbench.base.span import Span
-from tileworkbench.runtime import diagnostics, notices, toolchain
+from tileworkbench.runtime import building, diagnostics, notices, toolchain
 from tileworkbench.runtime.toolchain import Compiler
 
 SPAN = Span("gemm.py", 7, 4, 7, 10, text="    T.call_extern('int32', 'nope')")
@@ -98,7 +98,7 @@ def test_hanging_compiler_is_killed_with_its_children(tmp_path: Path, monkeypatc
     hanging = Compiler("gcc", (script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child\nwait\n"),), "12.0", "x")
     start = time.monotonic()
     with pytest.raises(CompilerError) as caught:
-        toolchain.build(hanging, "", tmp_path, (), {})
+        building.build_library(hanging, "", tmp_path, (), {})
     assert time.monotonic() - start < 30
     assert str(caught.value).startswith("compiler error: fakecc did not end within 0.3 s\n  hint: a smaller tile")
     child = int((tmp_path / "child").read_text())
@@ -122,7 +122,7 @@ def test_failing_compiler_is_put_on_the_authors_line(tmp_path: Path) -> None:
         pytest.skip("no C compiler on this machine")
     text = "int f(int x) {\n  return nope(x) +\n    undeclared;\n}\n"
     with pytest.raises(CompilerError) as caught:
-        toolchain.build(compiler, text, tmp_path, ("-Werror=implicit-function-declaration",), {2: SPAN})
+        building.build_library(compiler, text, tmp_path, ("-Werror=implicit-function-declaration",), {2: SPAN})
     shown = str(caught.value).splitlines()
     assert shown[0].startswith(f"gemm.py:7:5: compiler error: {compiler.name}: ")
     assert shown[1:3] == ["      T.call_extern('int32', 'nope')", "      ^^^^^^"]

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 
 from ..base.dtypes import DType
 from .clib import c_type, suffix
-from .gemm_pack import ROWS_AHEAD, asks_ahead, convert_rows, copy_needs, pack_function, vector_name
+from .gemm_pack import ROWS_AHEAD, asks_ahead, convert_rows, copy_needs, turn_name, turn_needs, turn_part, vector_type
 from .gemm_plan import GemmSpec, gemm_name, plan_gemm
+from .parts import Part
 
 ROWS = 16  # of a tile, and its columns of 32-bit results
 DEPTH_BYTES = 64  # of k in a tile
@@ -61,8 +62,7 @@ def amx_needs(spec: GemmSpec) -> tuple[str, ...]:
     names = [*copy_needs(spec.c, spec.sum), *copy_needs(spec.sum, spec.c)] if suffix(spec.c) != suffix(spec.sum) else []
     turned = _turned(spec)
     if turned is not None:
-        pieces = plan_gemm(turned).lanes // 4
-        names += [f"twb_join{pieces}"] if pieces > 1 else []
+        names += turn_needs(turned.acc, plan_gemm(turned).lanes)
     return tuple(dict.fromkeys(names))
 
 
@@ -81,17 +81,16 @@ def _scratch(spec: GemmSpec, plan: _Plan) -> Iterator[tuple[str, str, int]]:
         yield "pc", c_type(spec.sum), plan.m * plan.c_ld * 4
 
 
-def amx_pieces(spec: GemmSpec) -> Iterator[str]:
+def amx_pieces(spec: GemmSpec) -> Iterator[str | Part]:
     """The types, kernels and functions of one product, as `microgemm.gemm_text` puts them together."""
     plan, product = _plan(spec), _PRODUCTS[suffix(spec.a), suffix(spec.b)]
     turned = _turned(spec)
     yield _HEAD
     yield from (_kernel(product, rows, columns) for rows in (1, 2) for columns in (1, 2))
     if turned is not None:
-        shape = plan_gemm(turned)
-        kind = vector_name(turned.acc, shape.lanes)
-        yield f"typedef float {kind} __attribute__((vector_size({shape.lanes * 4}), aligned(4), may_alias));"
-        yield "\n".join(pack_function(turned, shape))
+        lanes = plan_gemm(turned).lanes
+        yield vector_type(turned.acc, lanes)
+        yield turn_part(turned.acc, lanes)
     elif not spec.trans_b:
         yield "\n".join(_pack(spec, plan))
     yield "\n".join(_driver(spec, plan, product, turned))
@@ -253,10 +252,11 @@ def _bring_b(spec: GemmSpec, plan: _Plan, turned: GemmSpec | None) -> list[str]:
             f"        pb[j / 16 * {16 * plan.k} + (q / {plan.group} * 16 + j % 16) * {plan.group} + q % {plan.group}] = "
             f"j < {spec.n} && q < {spec.k} ? b[j * {spec.ldb} + q] : 0;",
         ]
+    turn = turn_name(turned.acc, plan_gemm(turned).lanes)
     return [
         f"    for (int64_t j = 0; j < {plan.n}; j += 16) {{",
         f"        float *p = (float *)pb + j * {words};",
-        f"        {gemm_name(turned)}_pack({turned.k}, 16, {spec.n} - j < 16 ? {spec.n} - j : 16, (const float *)b + j * {turned.ldb}, p);",
+        f"        {turn}({turned.k}, 16, {spec.n} - j < 16 ? {spec.n} - j : 16, (const float *)b + j * {turned.ldb}, {turned.ldb}, p);",
         f"        for (int64_t q = {16 * turned.k}; q < {16 * words}; q++) p[q] = 0;",
         "    }",
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..base.dtypes import DType
 from .clib import FUNCTIONS, c_type, cast_name, suffix
 from .gemm_plan import GemmPlan, GemmSpec, gemm_name
+from .parts import Part
 
 ROWS_AHEAD = 4  # rows to ask for early where each lies in a page of its own: the processor runs ahead by itself only inside one
 _PAGE = 4096
@@ -45,6 +46,12 @@ def vector_name(dtype: DType, lanes: int) -> str:
     return f"twb_v{lanes}{suffix(dtype)}"
 
 
+def vector_type(dtype: DType, lanes: int) -> str:
+    """Its declaration."""
+    size = dtype.bits // 8
+    return f"typedef {c_type(dtype)} {vector_name(dtype, lanes)} __attribute__((vector_size({lanes * size}), aligned({size}), may_alias));"
+
+
 def _casts(source: DType, target: DType) -> tuple[str, ...]:
     """The calls, innermost first, that turn a stored `source` into a stored `target`: library functions or C casts."""
     if suffix(source) == suffix(target):
@@ -61,19 +68,16 @@ def _casts(source: DType, target: DType) -> tuple[str, ...]:
 
 def pack_function(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     """A function that packs `width` columns (of which `have` exist) of `k` rows to [k][width]; missing columns become 0."""
-    acc, name = c_type(spec.acc), f"{gemm_name(spec)}_pack"
-    source, ld = (acc, str(plan.raw_ld)) if plan.raw_ld else (c_type(spec.b), str(spec.ldb))
-    out = [f"static __attribute__((noinline)) void {name}(int64_t k, int64_t width, int64_t have, const {source} *b, {acc} *p) {{"]
-    if not spec.trans_b:
-        out += [
-            "    for (int64_t i = 0; i < k; i++) {",
-            f"        {copy_row(f'b + i * {ld}', spec.b, 'p + i * width', spec.acc, 'have')}",
-            "        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;",
-            "    }",
-            "}",
-        ]
-        return out
-    return [*out, *_transpose(spec, plan, ld), "}"]
+    acc = c_type(spec.acc)
+    parameters = f"int64_t k, int64_t width, int64_t have, const {c_type(spec.b)} *b, {acc} *p"
+    return [
+        f"static __attribute__((noinline)) void {gemm_name(spec)}_pack({parameters}) {{",
+        "    for (int64_t i = 0; i < k; i++) {",
+        f"        {copy_row(f'b + i * {spec.ldb}', spec.b, 'p + i * width', spec.acc, 'have')}",
+        "        for (int64_t j = have; j < width; j++) p[i * width + j] = 0;",
+        "    }",
+        "}",
+    ]
 
 
 def asks_ahead(spec: GemmSpec) -> bool:
@@ -115,10 +119,17 @@ def _strip_row(spec: GemmSpec, plan: GemmPlan, vectors: int, j: str, have: int) 
     return [*out, f"            {copy_row(f'b + {j}', spec.b, 'd', spec.acc, str(have))}"]
 
 
-def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
-    """Blocks of (lanes) rows x (16 bytes of k): 16-byte pieces of rows are joined to whole vectors, then transposed inside each 16 bytes."""
-    group, lanes = 128 // spec.acc.bits, plan.lanes
-    vector = vector_name(spec.acc, lanes)
+def turn_name(dtype: DType, lanes: int) -> str:
+    """The C name of `turn_part`."""
+    return f"twb_turn_v{lanes}{suffix(dtype)}"
+
+
+def turn_part(dtype: DType, lanes: int) -> Part:
+    """A function that packs `have` rows of `k` values, `ld` apart, as columns: to [k][width]; missing columns become 0.
+
+    Blocks of (lanes) rows x (16 bytes of k): 16-byte pieces of rows are joined to whole vectors, then transposed inside each 16 bytes.
+    """
+    group, kind, vector = 128 // dtype.bits, c_type(dtype), vector_name(dtype, lanes)
     pieces = lanes // group
     out = [
         "    int64_t whole = 0;",
@@ -126,10 +137,10 @@ def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
         f"    whole = have & -{lanes};",
         f"    for (int64_t i = 0; i < whole; i += {lanes}) {{",
         f"        for (int64_t q = 0; q < (k & -{group}); q += {group}) {{",
-        f"            const {c_type(spec.acc)} *s = b + i * {ld} + q;",
+        f"            const {kind} *s = b + i * ld + q;",
     ]
     for r in range(group):
-        parts = [f"s + {p * group + r} * {ld}" for p in range(pieces)]
+        parts = [f"s + {p * group + r} * ld" for p in range(pieces)]
         joined = f"({vector})twb_join{pieces}({', '.join(parts)})" if pieces > 1 else f"*(const {vector} *)({parts[0]})"
         out.append(f"            const {vector} r{r} = {joined};")
     names = [f"r{r}" for r in range(group)]
@@ -137,11 +148,18 @@ def _transpose(spec: GemmSpec, plan: GemmPlan, ld: str) -> list[str]:
         names, lines = _interleave(names, group, lanes, f"{vector} t{step}")
         out += [f"            const {line}" for line in lines]
     out += [f"            *({vector} *)(p + (q + {r}) * width + i) = {names[r]};" for r in range(group)]
-    rest = f"for (int64_t q = k & -{group}; q < k; q++) for (int64_t r = 0; r < {lanes}; r++) p[q * width + i + r] = b[(i + r) * {ld} + q];"
+    rest = f"for (int64_t q = k & -{group}; q < k; q++) for (int64_t r = 0; r < {lanes}; r++) p[q * width + i + r] = b[(i + r) * ld + q];"
     out += ["        }", f"        {rest}", "    }", "#endif"]
-    out.append(f"    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * {ld} + q];")
+    out.append("    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];")
     out.append("    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;")
-    return out
+    head = f"void {turn_name(dtype, lanes)}(int64_t k, int64_t width, int64_t have, const {kind} *b, int64_t ld, {kind} *p)"
+    return Part(head, (*out, "}"), (vector_type(dtype, lanes),), turn_needs(dtype, lanes))
+
+
+def turn_needs(dtype: DType, lanes: int) -> tuple[str, ...]:
+    """The library functions that `turn_part` calls."""
+    pieces = lanes * dtype.bits // 128
+    return (f"twb_join{pieces}",) if pieces > 1 else ()
 
 
 def _interleave(names: list[str], group: int, lanes: int, declare: str) -> tuple[list[str], list[str]]:

@@ -25,10 +25,22 @@ from typing import NamedTuple
 
 from .amx import amx_needs, amx_pieces, amx_scratch_bytes
 from .clib import c_type, suffix
-from .gemm_pack import convert_rows, copy_needs, copy_row, pack_function, pack_rows_function, vector_name
+from .gemm_pack import (
+    convert_rows,
+    copy_needs,
+    copy_row,
+    pack_function,
+    pack_rows_function,
+    turn_name,
+    turn_needs,
+    turn_part,
+    vector_name,
+    vector_type,
+)
 from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
+from .parts import Part, parts_of, text_of
 
-__all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_scratch_bytes", "gemm_text"]
+__all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_parts", "gemm_scratch_bytes", "gemm_text"]
 
 
 def gemm_needs(spec: GemmSpec) -> tuple[str, ...]:
@@ -37,9 +49,7 @@ def gemm_needs(spec: GemmSpec) -> tuple[str, ...]:
         return amx_needs(spec)
     pairs = ((spec.a, spec.acc), (spec.b, spec.acc), (spec.c, spec.sum), (spec.sum, spec.c))
     names = [name for source, target in pairs for name in copy_needs(source, target)]
-    pieces = plan_gemm(spec).lanes * spec.acc.bits // 128
-    if spec.trans_b and pieces > 1:
-        names.append(f"twb_join{pieces}")
+    names += turn_needs(spec.acc, plan_gemm(spec).lanes) if spec.trans_b else ()
     return tuple(dict.fromkeys(names))
 
 
@@ -55,10 +65,15 @@ def gemm_text(*specs: GemmSpec) -> str:
 
     The pointers point at the first element of each operand; `clear` non-zero ignores the old value of c.
     """
-    return "".join(dict.fromkeys(f"{piece}\n" for spec in specs for piece in _pieces(spec)))
+    return text_of(piece for spec in specs for piece in _pieces(spec))
 
 
-def _pieces(spec: GemmSpec) -> Iterator[str]:
+def gemm_parts(*specs: GemmSpec) -> tuple[Part, ...]:
+    """What of `gemm_text` can be compiled apart."""
+    return parts_of(piece for spec in specs for piece in _pieces(spec))
+
+
+def _pieces(spec: GemmSpec) -> Iterator[str | Part]:
     """The types, kernels and functions of one product, in the order in which C wants them."""
     if spec.kernel == "amx":
         yield from amx_pieces(spec)
@@ -67,9 +82,11 @@ def _pieces(spec: GemmSpec) -> Iterator[str]:
     yield from _types(spec, plan)
     for rows in sorted({plan.kernel_rows(run) for run in plan.panels}):
         for vectors, tail in _strip_kinds(plan):
-            yield "\n".join(_kernel(spec, plan, rows, vectors, tail))
-    if plan.pack_b:
-        yield "\n".join(pack_rows_function(spec, plan) if plan.whole_b and not spec.trans_b else pack_function(spec, plan))
+            yield _kernel(spec, plan, rows, vectors, tail)
+    if plan.pack_b and spec.trans_b:
+        yield turn_part(spec.acc, plan.lanes)
+    elif plan.pack_b:
+        yield "\n".join(pack_rows_function(spec, plan) if plan.whole_b else pack_function(spec, plan))
     yield "\n".join(_driver(spec, plan))
 
 
@@ -82,12 +99,7 @@ def _scratch(spec: GemmSpec, plan: GemmPlan) -> Iterator[tuple[str, int]]:
 
 def _types(spec: GemmSpec, plan: GemmPlan) -> list[str]:
     """The vector types."""
-    types = [spec.acc] if spec.sum == spec.acc else [spec.acc, spec.sum]
-    return [
-        f"typedef {c_type(t)} {vector_name(t, plan.lanes)} "
-        f"__attribute__((vector_size({plan.lanes * t.bits // 8}), aligned({t.bits // 8}), may_alias));"
-        for t in types
-    ]
+    return [vector_type(t, plan.lanes) for t in ([spec.acc] if spec.sum == spec.acc else [spec.acc, spec.sum])]
 
 
 def _strip_kinds(plan: GemmPlan) -> list[tuple[int, int]]:
@@ -119,7 +131,7 @@ def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: 
 UNROLL = 2  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
 
 
-def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> list[str]:
+def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> Part:
     """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides. The last row is row `last`, which a shorter panel does twice."""
     acc, lanes = c_type(spec.acc), plan.lanes
     vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
@@ -128,8 +140,7 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     cells = [_Cell(f"c{i}_{j}", f"{at_row[i]} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc
     parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int64_t last, int clear"
-    out = [f"static __attribute__((noinline)) void {name}({parameters}) {{"]
-    out += [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in at_row]
+    out = [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in at_row]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
     out.append("    int64_t x = 0;")
@@ -150,7 +161,7 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
     else:
         out += ["    if (!clear) {", *(f"        {x.add(result, lanes)}" for x in cells), "    }"]
         out += [f"    {x.store(result, x.name, lanes)}" for x in cells]
-    return [*out, "}"]
+    return Part(f"void {name}({parameters})", (*out, "}"), tuple(_types(spec, plan)))
 
 
 class _Cell(NamedTuple):
@@ -262,6 +273,8 @@ def _pack_strip(spec: GemmSpec, plan: GemmPlan, vectors: int, tail: int, to: str
             "        }",
         ]
         b_at = "raw"
+    if spec.trans_b:
+        return [*out, f"        {turn_name(spec.acc, plan.lanes)}({k}, {width}, {have}, {b_at}, {plan.raw_ld or spec.ldb}, {to});"]
     return [*out, f"        {gemm_name(spec)}_pack({k}, {width}, {have}, {b_at}, {to});"]
 
 

@@ -15,7 +15,7 @@ from .c_family import CFamily
 from .c_names import c_name, c_string
 from .clib import FLAGS, LINK_FLAGS, c_type, library
 from .launch import PIN, SCRATCH, region
-from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_scratch_bytes, gemm_text
+from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
 from .source import CSource
 from .writer import Writer
 
@@ -56,7 +56,8 @@ class _Emitter(CFamily):
         shift = parts.count("\n")
         lines = {number + shift: span for number, span in self.out.spans.items()}
         asserts = tuple(self.asserts[i] for i in sorted(self.asserts))
-        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines)
+        apart = tuple(part.file(self.isa) for part in gemm_parts(*self.gemms))
+        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, apart)
 
     @property
     def entry_name(self) -> str:

@@ -17,7 +17,8 @@ class CSource:
     1 + the index into `asserts` of an assertion that failed, or -1 if memory for the tiles could not be had.
 
     flags: compiler flags that the text needs, without those of the instruction set. link_flags: libraries. scratch_bytes: tile memory per core.
-    lines: line of `text` (from 1) -> where it comes from.
+    lines: line of `text` (from 1) -> where it comes from. parts: C files of the functions that `text` only declares where TWB_APART is defined
+    (`codegen.parts`).
     """
 
     text: str
@@ -27,3 +28,4 @@ class CSource:
     scratch_bytes: int = 0
     asserts: tuple[tuple[str, Span | None], ...] = ()
     lines: Mapping[int, Span] = field(default_factory=dict, compare=False, repr=False)
+    parts: tuple[str, ...] = field(default=(), compare=False, repr=False)

@@ -27,9 +27,20 @@ class Node:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-def _kind(node: Node) -> Any:
-    """The class of `node`; untyped, since the type checker takes classes that define `__hash__` for unhashable keys."""
-    return type(node)
+# fields of these types hold no nodes
+_PLAIN = frozenset(("str", "int", "bool", "DType", "int | None", "int | float | bool", "int | float | None", "tuple[int, ...]", "tuple[str, ...]"))
+
+
+class _Slots(dict[type[Node], tuple[str, ...]]):
+    """For each class of nodes, the fields that may hold nodes."""
+
+    def __missing__(self, kind: type[Node]) -> tuple[str, ...]:
+        names = () if kind.is_symbol else tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _PLAIN)
+        self[kind] = names
+        return names
+
+
+_node_slots = _Slots()
 
 
 @cache
@@ -37,21 +48,16 @@ def _slots(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
-@cache
-def _child_slots(kind: Any) -> tuple[str, ...]:
-    return () if kind.is_symbol else _slots(kind)
-
-
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The nodes directly below `node`, in field order."""
-    for name in _child_slots(_kind(node)):
+    below: list[Node] = []
+    for name in _node_slots[node.__class__]:
         value = getattr(node, name)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, Node):
-                    yield item
+        if value.__class__ is tuple:
+            below += [item for item in value if isinstance(item, Node)]
+        elif isinstance(value, Node):
+            below.append(value)
+    return below
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -60,7 +66,9 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(children(top))))
+        below = children(top)
+        if below:
+            stack += reversed(below)
 
 
 def rewrite(node: N, change: Callable[[Node], Node | tuple[Node, ...] | None]) -> N:
@@ -82,13 +90,13 @@ def _rewrite(node: Node, change: Callable[[Node], Any]) -> Any:
 def map_children(node: N, change: Callable[[Node], Any]) -> N:
     """`node` with `change` applied to each direct child; `node` itself if none changed."""
     updates: dict[str, Any] = {}
-    for name in _child_slots(_kind(node)):
+    for name in _node_slots[node.__class__]:
         value = getattr(node, name)
         if isinstance(value, Node):
             new = change(value)
             if new is not value:
                 updates[name] = new
-        elif isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
+        elif value.__class__ is tuple and value:
             items = _map_tuple(value, change)
             if items is not value:
                 updates[name] = items
@@ -112,7 +120,7 @@ def _map_tuple(value: tuple[Any, ...], change: Callable[[Node], Any]) -> tuple[A
 
 def replace(node: N, **updates: Any) -> N:
     """A copy of `node` with some fields replaced; the span is kept."""
-    kind = _kind(node)
+    kind: Any = node.__class__
     values = {name: getattr(node, name) for name in _slots(kind)}
     values["span"] = node.span
     values.update(updates)

@@ -1,4 +1,4 @@
-"""The disk cache of compiled kernels: a folder a kernel, named by a hash of all that went into it.
+"""The disk cache of compiled kernels, and of the parts that kernels share: a folder for each, named by a hash of all that went into it.
 
 An entry is complete or absent: it is built in a folder of its own and renamed into place, under a lock that makes eight processes wanting
 the same kernel build it once. Every file's checksum stands in `entry.json`; an entry that does not match is thrown away and built again.
@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from .notices import notice_once
 from .storage import cache_folder, temporary_folder
 
+KERNELS, PARTS = "kernels", "parts"  # the two kinds of entries; a part is built while its kernel is, so it has locks of its own
 LOCK_TIMEOUT_S = 300.0
 _switch = {"on": True}
 
@@ -71,22 +72,22 @@ def key_of(*parts: str) -> str:
 
 
 def lookup(key: str) -> Entry | None:
-    """The entry `key`, if it is there and whole."""
-    return _read(_place(key)) if is_enabled() else None
+    """The kernel `key`, if it is there and whole."""
+    return _read(_place(key, KERNELS)) if is_enabled() else None
 
 
-def get_or_build(key: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Entry, bool]:
-    """The entry `key`, and whether it was there. If not, `build(folder)` fills an empty folder and returns the facts to store (JSON values).
+def get_or_build(key: str, build: Callable[[Path], dict[str, Any]], kind: str = KERNELS) -> tuple[Entry, bool]:
+    """The entry `key` of a kind, and whether it was there. If not, `build(folder)` fills an empty folder and returns the facts to store.
 
-    Raises whatever `build` raises; nothing is left behind then.
+    Facts are JSON values. Raises whatever `build` raises; nothing is left behind then.
     """
     if not is_enabled():
         return _build_in(temporary_folder(), key, build), False
-    place = _place(key)
+    place = _place(key, kind)
     found = _read(place)
     if found is not None:
         return found, True
-    with lock(key):
+    with lock(key, kind):
         found = _read(place)
         if found is not None:
             return found, True
@@ -99,8 +100,8 @@ def get_or_build(key: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Ent
             return _build_in(temporary_folder(), key, build), False
 
 
-def _place(key: str) -> Path:
-    return cache_folder() / "kernels" / key
+def _place(key: str, kind: str) -> Path:
+    return cache_folder() / kind / key
 
 
 def _read(place: Path) -> Entry | None:
@@ -152,13 +153,13 @@ def _discard(place: Path) -> None:
 
 
 @contextlib.contextmanager
-def lock(key: str) -> Iterator[None]:
+def lock(key: str, kind: str = KERNELS) -> Iterator[None]:
     """One builder of `key` at a time. A lock that cannot be had (a file system without locks, a stuck owner) only costs double work."""
     folder = cache_folder() / "locks"
     held = None
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        held = FileLock(folder / f"{key[:2]}.lock", timeout=LOCK_TIMEOUT_S)
+        held = FileLock(folder / f"{kind}-{key[:2]}.lock", timeout=LOCK_TIMEOUT_S)
         held.acquire()
     except (OSError, NotImplementedError, Timeout):
         held = None
@@ -171,23 +172,21 @@ def lock(key: str) -> Iterator[None]:
 
 # ------------------------------------------------------------------------------------------- housekeeping
 def info() -> CacheInfo:
-    """Where the cache is, how many kernels it holds and their size in bytes."""
-    places = _entries()
-    size = sum(path.stat().st_size for place in places for path in place.iterdir())
-    return CacheInfo(cache_folder(), len(places), size)
+    """Where the cache is, how many kernels it holds, and the size of all entries in bytes."""
+    return CacheInfo(cache_folder(), len(_entries(KERNELS)), sum(_size(place) for place in _entries(KERNELS, PARTS)))
 
 
 def clear() -> int:
-    """Delete every kernel; returns how many there were."""
-    places = _entries()
-    for place in places:
+    """Delete everything; returns how many kernels there were."""
+    count = len(_entries(KERNELS))
+    for place in _entries(KERNELS, PARTS):
         shutil.rmtree(place, ignore_errors=True)
-    return len(places)
+    return count
 
 
 def prune(max_bytes: int = 512 << 20, max_age_days: float = 90.0) -> int:
-    """Delete kernels not built for `max_age_days`, then the oldest until at most `max_bytes` are left; returns how many went."""
-    aged = sorted((place.stat().st_mtime, sum(p.stat().st_size for p in place.iterdir()), place) for place in _entries())
+    """Delete what was not built for `max_age_days`, then the oldest until at most `max_bytes` are left; returns how many entries went."""
+    aged = sorted((place.stat().st_mtime, _size(place), place) for place in _entries(KERNELS, PARTS))
     total, gone, limit = sum(size for _, size, _ in aged), 0, time.time() - max_age_days * 86400
     for modified, size, place in aged:
         if modified < limit or total > max_bytes:
@@ -196,6 +195,10 @@ def prune(max_bytes: int = 512 << 20, max_age_days: float = 90.0) -> int:
     return gone
 
 
-def _entries() -> list[Path]:
-    folder = cache_folder() / "kernels"
-    return [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")] if folder.is_dir() else []
+def _size(place: Path) -> int:
+    return sum(path.stat().st_size for path in place.iterdir())
+
+
+def _entries(*kinds: str) -> list[Path]:
+    folders = [cache_folder() / kind for kind in kinds]
+    return [p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]

@@ -21,6 +21,7 @@ from ..base.machine import Level, Machine, Peak, Quantity
 from ..codegen.clib import FLAGS, LINK_FLAGS
 from . import cache, toolchain
 from .amx_probe import amx_probes, amx_text
+from .building import build_library
 from .cost_probes import cost_probe_text
 from .costs import VERSION, measure_costs
 from .fork import LIMIT, available_cores
@@ -124,7 +125,7 @@ def build_probes(compiler: toolchain.Compiler, isa: Isa, text: str, *options: st
     key = cache.key_of("probes", text, compiler.name, *compiler.command, *flags)
 
     def build(folder: Path) -> dict[str, object]:
-        toolchain.build(compiler, text, folder, flags, {}, LINK_FLAGS)
+        build_library(compiler, text, folder, flags, {}, LINK_FLAGS)
         return {}
 
     entry, _ = cache.get_or_build(key, build)

@@ -27,6 +27,7 @@ from . import cache as disk
 from . import toolchain
 from .arguments import BoundCall
 from .assembly import assembly_stage
+from .building import build_library
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
 from .expressions import evaluate
 from .fastcall import pack_format
@@ -126,7 +127,8 @@ class CTarget:
             source, records = translate(kernel)
             fresh.append((source, records))
             middle = time.perf_counter()
-            toolchain.build(compiler, source.text, folder, [*isa.march, *source.flags, *options.compile_flags], source.lines, source.link_flags)
+            flags = [*isa.march, *source.flags, *options.compile_flags]
+            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts)
             facts.update(entry=source.entry, passes_ms=(middle - start) * 1e3, compiler_ms=(time.perf_counter() - middle) * 1e3)
             return facts
 

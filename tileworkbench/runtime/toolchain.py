@@ -1,4 +1,4 @@
-"""C compilers: which ones this machine has, what they can do, and how to build with them.
+"""C compilers: which ones this machine has, what they can do, and how to run them.
 
 Looked for in this order: $TILEWORKBENCH_CC (a command, or "none"), gcc, clang, cc, and zig from the `ziglang` wheel. What a compiler said about
 itself is kept in a small JSON file in the cache folder, keyed by the binary's path, size and time, so a later process starts none.
@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from ..base.errors import CompilerError
-from ..base.span import Span
 from . import diagnostics
 from .loader import open_library
 from .storage import cache_folder, write_atomically
@@ -59,11 +58,22 @@ class Compiler:
 
     def arguments(self, source: str, output: str, flags: Sequence[str], link_flags: Sequence[str] = (), *, alone: bool = False) -> list[str]:
         """The command line that turns C file `source` into the shared library `output`; `alone` links no libraries."""
-        line = [*self.command, "-O2", "-std=gnu11", "-shared", "-fPIC"]
+        line = [*self._start(flags), "-shared", "-o", output, source]
+        return [*line, "-nostdlib"] if alone else [*line, *dict.fromkeys((*link_flags, "-lm"))]
+
+    def object_arguments(self, source: str, output: str, flags: Sequence[str]) -> list[str]:
+        """The command line that turns C file `source` into the object file `output`, which can become part of a shared library."""
+        return [*self._start(flags), "-c", "-o", output, source]
+
+    def link_arguments(self, objects: Sequence[str], output: str, link_flags: Sequence[str] = ()) -> list[str]:
+        """The command line that joins object files to the shared library `output`."""
+        return [*self.command, "-shared", *(["-fopenmp"] if self.openmp else []), "-o", output, *objects, *dict.fromkeys((*link_flags, "-lm"))]
+
+    def _start(self, flags: Sequence[str]) -> list[str]:
+        line = [*self.command, "-O2", "-std=gnu11", "-fPIC"]
         if self.openmp:
             line.append("-fopenmp")
-        line += ["-Wno-unknown-pragmas", *_format_flags(self), *_accepted(self, flags), "-o", output, source]
-        return [*line, "-nostdlib"] if alone else [*line, *dict.fromkeys((*link_flags, "-lm"))]
+        return [*line, "-Wno-unknown-pragmas", *_format_flags(self), *_accepted(self, flags)]
 
 
 def _format_flags(compiler: Compiler) -> list[str]:
@@ -243,34 +253,13 @@ def why_not_loadable(library: str) -> str:
     return ""
 
 
-# ------------------------------------------------------------------------------------------- building
+# ------------------------------------------------------------------------------------------- running
 def compile_timeout_s() -> float:
     """Seconds after which a compiler counts as hung: $TILEWORKBENCH_CC_TIMEOUT, else 120."""
     try:
         return float(os.environ.get("TILEWORKBENCH_CC_TIMEOUT", "120"))
     except ValueError:
         return 120.0
-
-
-def build(compiler: Compiler, text: str, folder: Path, flags: Sequence[str], lines: Mapping[int, Span], link_flags: Sequence[str] = ()) -> Path:
-    """Compile the C `text` in `folder` and return the shared library `folder/kernel.so`; `folder/kernel.c` holds the text.
-
-    Raises: CompilerError at the author's line (through `lines`, C line -> span), also when the compiler does not end in time.
-    """
-    source, output = folder / "kernel.c", folder / "kernel.so"
-    source.write_text(text)
-    # zig builds its own libc and runtime for every new processor, which takes it 20 s: the process has a libc and a libm already
-    for alone in (True, False) if compiler.kind == "zig" else (False,):
-        try:
-            code, said = run(compiler.arguments(str(source), str(output), flags, link_flags, alone=alone), compile_timeout_s())
-        except CompilerError as error:
-            error.hint = "a smaller tile, or fewer unrolled loops; TILEWORKBENCH_CC_TIMEOUT sets the limit in seconds"
-            raise
-        if code != 0 or not output.exists():
-            raise diagnostics.blame(said, text, lines, compiler.name)
-        if not alone or not why_not_loadable(str(output)):
-            break
-    return output
 
 
 def run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:

@@ -52,7 +52,10 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
     #endif
 }
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+#else
+static __attribute__((noinline, unused)) void twb_6x3_v16f32_t8(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -127,17 +130,21 @@ static __attribute__((noinline)) void twb_6x3_v16f32_t8(int64_t k, const float *
     *(twb_v16f32 *)(c + last * ldc + 16) = c5_1;
     __builtin_memcpy(c + last * ldc + 32, &c5_2, 8 * sizeof *c);
 }
-static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
+#endif
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
+#else
+static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
     whole = have & -16;
     for (int64_t i = 0; i < whole; i += 16) {
         for (int64_t q = 0; q < (k & -4); q += 4) {
-            const float *s = b + i * 32 + q;
-            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * 32, s + 4 * 32, s + 8 * 32, s + 12 * 32);
-            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * 32, s + 5 * 32, s + 9 * 32, s + 13 * 32);
-            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * 32, s + 6 * 32, s + 10 * 32, s + 14 * 32);
-            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * 32, s + 7 * 32, s + 11 * 32, s + 15 * 32);
+            const float *s = b + i * ld + q;
+            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * ld, s + 4 * ld, s + 8 * ld, s + 12 * ld);
+            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * ld, s + 5 * ld, s + 9 * ld, s + 13 * ld);
+            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * ld, s + 6 * ld, s + 10 * ld, s + 14 * ld);
+            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * ld, s + 7 * ld, s + 11 * ld, s + 15 * ld);
             const twb_v16f32 t0_0 = __builtin_shufflevector(r0, r2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
             const twb_v16f32 t0_1 = __builtin_shufflevector(r0, r2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
             const twb_v16f32 t0_2 = __builtin_shufflevector(r1, r3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
@@ -151,12 +158,13 @@ static __attribute__((noinline)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_
             *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
             *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
         }
-        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * 32 + q];
+        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * ld + q];
     }
 #endif
-    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * 32 + q];
+    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];
     for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
 }
+#endif
 static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {
     float *pa = (float *)(scratch + 0);
     float *pb = (float *)(scratch + 1536);
@@ -169,7 +177,7 @@ static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_1
         for (int64_t q = 0; q < 40; q++) {
             twb_copy_f16_to_f32(s + q * 16, raw + q * 32, 16);
         }
-        twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt_pack(16, 48, 40, raw, pb + j * 16);
+        twb_turn_v16f32(16, 48, 40, raw, 32, pb + j * 16);
     }
     for (int64_t i = 0; i < 12; i += 6) {
         for (int64_t j = 0; j < 1; j++) twb_6x3_v16f32_t8(16, pa + i * 32 + 0, 32, pb + j * 16, 48, c + i * 40 + j, 40, 5, clear);

@@ -50,8 +50,8 @@ void *twb_share(void *other) {
 #if defined(_OPENMP) && defined(__linux__)
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
-/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
-static __attribute__((cold)) void twb_pin(void) {
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
+static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;
@@ -70,7 +70,10 @@ static __attribute__((cold)) void twb_pin(void) {
 static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+#else
+static __attribute__((noinline, unused)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -145,7 +148,11 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
 }
-static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+#endif
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+#else
+static __attribute__((noinline, unused)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -232,17 +239,21 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
 }
-static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(int64_t k, int64_t width, int64_t have, const float *b, float *p) {
+#endif
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
+#else
+static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
     whole = have & -16;
     for (int64_t i = 0; i < whole; i += 16) {
         for (int64_t q = 0; q < (k & -4); q += 4) {
-            const float *s = b + i * 64 + q;
-            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * 64, s + 4 * 64, s + 8 * 64, s + 12 * 64);
-            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * 64, s + 5 * 64, s + 9 * 64, s + 13 * 64);
-            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * 64, s + 6 * 64, s + 10 * 64, s + 14 * 64);
-            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * 64, s + 7 * 64, s + 11 * 64, s + 15 * 64);
+            const float *s = b + i * ld + q;
+            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * ld, s + 4 * ld, s + 8 * ld, s + 12 * ld);
+            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * ld, s + 5 * ld, s + 9 * ld, s + 13 * ld);
+            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * ld, s + 6 * ld, s + 10 * ld, s + 14 * ld);
+            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * ld, s + 7 * ld, s + 11 * ld, s + 15 * ld);
             const twb_v16f32 t0_0 = __builtin_shufflevector(r0, r2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
             const twb_v16f32 t0_1 = __builtin_shufflevector(r0, r2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
             const twb_v16f32 t0_2 = __builtin_shufflevector(r1, r3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
@@ -256,16 +267,17 @@ static __attribute__((noinline)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_
             *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
             *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
         }
-        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * 64 + q];
+        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * ld + q];
     }
 #endif
-    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * 64 + q];
+    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];
     for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
 }
+#endif
 static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb(const float *a, const float *b, float *c, int clear, char *scratch) {
     float *pb = (float *)(scratch + 0);
     for (int64_t j = 0; j < 64; j += 64) {
-        twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb_pack(64, 64, 64, b + j * 64 + 0, pb + j * 64);
+        twb_turn_v16f32(64, 64, 64, b + j * 64 + 0, 64, pb + j * 64);
     }
     for (int64_t i = 0; i < 54; i += 6) {
         for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 5, clear);

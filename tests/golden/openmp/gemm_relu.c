@@ -73,8 +73,8 @@ void *twb_share(void *other) {
 #if defined(_OPENMP) && defined(__linux__)
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
-/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
-static __attribute__((cold)) void twb_pin(void) {
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
+static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;
@@ -93,7 +93,10 @@ static __attribute__((cold)) void twb_pin(void) {
 static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+#else
+static __attribute__((noinline, unused)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -168,7 +171,11 @@ static __attribute__((noinline)) void twb_5x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
 }
-static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+#endif
+#ifdef TWB_APART
+extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+#else
+static __attribute__((noinline, unused)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -255,6 +262,7 @@ static __attribute__((noinline)) void twb_6x4_v16f32(int64_t k, const float *a, 
     *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
     *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
 }
+#endif
 static __attribute__((noinline)) void twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(int64_t k, const uint16_t *b, float *p) {
     for (int64_t q = 0; q < k; q++, b += 256) {
         for (int64_t j = 0; j < 64; j += 64) {

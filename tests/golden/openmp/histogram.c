@@ -17,8 +17,8 @@ TWB_FN int32_t twb_atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch
 #if defined(_OPENMP) && defined(__linux__)
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
-/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
-static __attribute__((cold)) void twb_pin(void) {
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
+static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;

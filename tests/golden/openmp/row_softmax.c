@@ -19,20 +19,12 @@ TWB_FN int64_t twb_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 #endif
 typedef float twb_vf __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
 typedef int32_t twb_vi __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+#if __has_builtin(__builtin_shufflevector)
+#define TWB_SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define TWB_SHUFFLE(v, ...) __builtin_shuffle(v, (twb_vi){__VA_ARGS__})
 #endif
-TWB_FN float twb_fold_max_f32(twb_vf v) {
-    float t[TWB_LANES];
-    __builtin_memcpy(t, &v, sizeof t);
-    #if TWB_LANES > 8
-    for (int l = 0; l < 8; l++) { const float x = t[l], y = t[l + 8]; t[l] = x > y ? x : y; }
-    #endif
-    #if TWB_LANES > 4
-    for (int l = 0; l < 4; l++) { const float x = t[l], y = t[l + 4]; t[l] = x > y ? x : y; }
-    #endif
-    for (int l = 0; l < 2; l++) { const float x = t[l], y = t[l + 2]; t[l] = x > y ? x : y; }
-    for (int l = 0; l < 1; l++) { const float x = t[l], y = t[l + 1]; t[l] = x > y ? x : y; }
-    return t[0];
-}
+#endif
 TWB_FN twb_vf twb_pick_max_f32(twb_vf x, twb_vf y) {
     #if TWB_LANES == 16 && !defined(__clang__)
     typedef float v16 __attribute__((vector_size(64)));
@@ -45,6 +37,26 @@ TWB_FN twb_vf twb_pick_max_f32(twb_vf x, twb_vf y) {
     return (twb_vf)((m & (twb_vi)x) | (~m & (twb_vi)y));
     #endif
 }
+TWB_FN float twb_fold_max_f32(twb_vf v) {
+    #if TWB_LANES == 16
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+    #elif TWB_LANES == 8
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6));
+    #elif TWB_LANES == 4
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 2, 3, 0, 1));
+    v = twb_pick_max_f32(v, TWB_SHUFFLE(v, 1, 0, 3, 2));
+    #endif
+    return v[0];
+}
+static __attribute__((noinline, cold)) float twb_unless_nan_f32(const float *x, int64_t n, float r) {
+    for (int64_t l = 0; l < n; l++) if (x[l] == x[l]) return r;
+    return __builtin_nanf("");
+}
 TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
     twb_vf a = (twb_vf){0} + -__builtin_inff(), b = a, c = a, d = a;
     int64_t i = 0;
@@ -55,11 +67,7 @@ TWB_FN float twb_row_max_f32(const float *x_, int64_t n) {
     for (; i + TWB_LANES <= n; i += TWB_LANES) a = twb_pick_max_f32(*(const twb_vf *)(x_ + i + 0 * TWB_LANES), a);
     float r = twb_fold_max_f32(twb_pick_max_f32(twb_pick_max_f32(a, b), twb_pick_max_f32(c, d)));
     for (int64_t l = 0; l < n - i; l++) { const float x = x_[i + l]; r = x > r ? x : r; }
-    if (r == -__builtin_inff()) {
-        r = __builtin_nanf("");
-        for (int64_t l = 0; l < n; l++) r = x_[l] == x_[l] ? -__builtin_inff() : r;
-    }
-    return r;
+    return r == -__builtin_inff() ? twb_unless_nan_f32(x_, n, r) : r;
 }
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
@@ -94,8 +102,8 @@ void *twb_share(void *other) {
 #if defined(_OPENMP) && defined(__linux__)
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
-/* Worker n of a team as large as the machine stays on the n-th processor that it may use. */
-static __attribute__((cold)) void twb_pin(void) {
+/* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
+static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;

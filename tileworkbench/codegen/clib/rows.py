@@ -20,6 +20,11 @@ TYPES = """\
 #endif
 typedef float twb_vf __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
 typedef int32_t twb_vi __attribute__((vector_size(4 * TWB_LANES), aligned(4), may_alias));
+#if __has_builtin(__builtin_shufflevector)
+#define TWB_SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define TWB_SHUFFLE(v, ...) __builtin_shuffle(v, (twb_vi){__VA_ARGS__})
+#endif
 #endif
 """
 _SUM = """\
@@ -41,11 +46,14 @@ for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) {
 for (; i + TWB_LANES <= n; i += TWB_LANES) a = twb_pick_${name}_f32($load0, a);
 float r = twb_fold_${name}_f32(twb_pick_${name}_f32(twb_pick_${name}_f32(a, b), twb_pick_${name}_f32(c, d)));
 for (int64_t l = 0; l < n - i; l++) { const float x = $tail; r = x $sign r ? x : r; }
-if (r == $identity) {
-    r = __builtin_nanf("");
-    for (int64_t l = 0; l < n; l++) r = x_[l] == x_[l] ? $identity : r;
+return r == $identity ? twb_unless_nan_f32(x_, n, r) : r;"""
+# of a row without a value beyond the identity: apart, because it is rare and in its place would cost the compiler as much as the row itself
+_UNLESS_NAN = """\
+static __attribute__((noinline, cold)) float twb_unless_nan_f32(const float *x, int64_t n, float r) {
+    for (int64_t l = 0; l < n; l++) if (x[l] == x[l]) return r;
+    return __builtin_nanf("");
 }
-return r;"""
+"""
 # x86 has `x > y ? x : y` as one instruction, which gcc 12 does not find in vectors
 _PICK = """\
 #if TWB_LANES == 16 && !defined(__clang__)
@@ -83,7 +91,7 @@ def row_functions() -> tuple[CFunction, ...]:
 
     `twb_row_squares_f32(x, n, from)` sums up (x[i] - from)**2; `twb_row_squares_fetch_f32` also asks for the row `y`, which is written next.
     """
-    folds = tuple(_fold(name, step) for name, step in (("add", "x + y"), ("max", "x > y ? x : y"), ("min", "x < y ? x : y")))
+    folds = tuple(_fold(name) for name in ("add", "max", "min"))
     plain, mask = "*(const twb_vf *)(x_ + i + {})", "(twb_vf)(*(const twb_vi *)(x_ + i + {}) & 0x7fffffff)"
     value, magnitude = "x_[i + l]", "__builtin_fabsf(x_[i + l])"
     return (
@@ -105,7 +113,7 @@ def _row(op: str, body: str, load: str, tail: str, fold: str, **values: str) -> 
     loads = {f"load{q}": load.format(f"{q} * TWB_LANES") for q in range(4)}
     head = f"float twb_row_{op}_f32(const float *x_, int64_t n)"
     needs = (f"twb_fold_{fold}_f32", *((f"twb_pick_{fold}_f32",) if fold != "add" else ()))
-    return function(head, body, *needs, tail=tail, **loads, name=fold, **values)
+    return function(head, body, *needs, declares=_UNLESS_NAN if body == _EXTREME else "", tail=tail, **loads, name=fold, **values)
 
 
 def _squares(name: str, fetch: str, more: str) -> CFunction:
@@ -117,10 +125,13 @@ def _any_nan(op: str) -> CFunction:
     return function(f"float twb_row_{op}_nan_f32(const float *x_, int64_t n)", _ANY_NAN, f"twb_row_{op}_f32", plain=f"twb_row_{op}_f32")
 
 
-def _fold(name: str, step: str) -> CFunction:
-    """The values of a vector combined in a tree."""
-    lines = ["float t[TWB_LANES];", "__builtin_memcpy(t, &v, sizeof t);"]
-    for half in (8, 4, 2, 1):
-        line = f"for (int l = 0; l < {half}; l++) {{ const float x = t[l], y = t[l + {half}]; t[l] = {step}; }}"
-        lines += [line] if half <= 2 else [f"#if TWB_LANES > {half}", line, "#endif"]
-    return CFunction(f"float twb_fold_{name}_f32(twb_vf v)", "\n".join([*lines, "return t[0];"]), declares=TYPES)
+def _fold(name: str) -> CFunction:
+    """The values of a vector combined in a tree, each half with the other."""
+    lines = []
+    for lanes in (16, 8, 4):
+        lines.append(f"#{'if' if lanes == 16 else 'elif'} TWB_LANES == {lanes}")
+        for half in (h for h in (8, 4, 2, 1) if h < lanes):
+            other = f"TWB_SHUFFLE(v, {', '.join(str(lane ^ half) for lane in range(lanes))})"
+            lines.append(f"v += {other};" if name == "add" else f"v = twb_pick_{name}_f32(v, {other});")
+    needs = () if name == "add" else (f"twb_pick_{name}_f32",)
+    return CFunction(f"float twb_fold_{name}_f32(twb_vf v)", "\n".join([*lines, "#endif", "return v[0];"]), needs, declares=TYPES)
