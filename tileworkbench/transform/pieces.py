@@ -9,13 +9,14 @@ from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body
 
 _QUICK = ("add", "sub", "mul", "max", "min", "neg", "abs")
-_LIGHT = 8  # operations of an element, above which memory keeps up with them
+_FUNCTION = 24  # operations that a function of one element stands for
+_LIGHT = 40  # operations of an element, above which memory keeps up with them
 
 
 def is_light(body: Body) -> bool:
-    """Whether a loop with this body waits for memory rather than for arithmetic."""
+    """Whether a loop with this body waits for memory rather than for arithmetic, or would if memory did not keep up."""
     nodes = [n for s in body for n in walk(s) if isinstance(n, (Binary, Unary)) and n.dtype.is_float]
-    return len(nodes) <= _LIGHT and all(n.op in _QUICK for n in nodes)
+    return sum(1 if n.op in _QUICK else _FUNCTION for n in nodes) <= _LIGHT
 
 
 def piece_of(loop: Loop, piece: Var, size: int) -> Loop:

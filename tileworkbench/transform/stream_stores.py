@@ -1,14 +1,15 @@
 """A long row of a large output goes past the caches: made near by in pieces, written in whole lines that are not read first.
 
 Before:  for i in 0..65536 simd: Z[bx * 65536 + i] = X[bx * 65536 + i] + Y[bx * 65536 + i]
-After:   for piece in 0..65536 step 256:
-           for i in 0..256 simd: Z_piece[16 + i] = X[bx * 65536 + (piece + i)] + Y[bx * 65536 + (piece + i)]
-           stream(&Z[bx * 65536 + piece], &Z_piece[16], 256, piece > 0, piece < 65280)
+After:   for piece in 0..65536 step 128:
+           for i in 0..128 simd: Z_piece[16 + i] = X[bx * 65536 + (piece + i)] + Y[bx * 65536 + (piece + i)]
+           stream(&Z[bx * 65536 + piece], &Z_piece[16], 512, piece > 0, piece < 65408)
          stream_end()
 
 A store to a line that is not in a cache reads the line first, a third of the traffic of a copy. Only where nobody will find the output in a cache
-anyway (`_LARGE` bytes), each element is written once, and nothing else in the kernel looks at it; and where the loop waits for memory: one that
-computes much has the line by the time it needs it. Rows seldom begin with a line: what a piece has of its last one is kept for the next piece.
+anyway (`_LARGE` bytes), each element is written once, and nothing else in the kernel looks at it; and where the loop may wait for memory: one
+that computes very much has the line by the time it needs it. Rows seldom begin with a line: what a piece has of its last one is kept for the
+next piece.
 
 Requires: vector loops are made.  Preserves: everything else.
 """
@@ -28,7 +29,7 @@ from .scoped import Result, Scoped
 
 _LARGE = 32 << 20  # bytes of an output that outgrow the caches that a core has to itself, and a fair share of one for all
 _LINE = 64  # bytes of a cache line, for which `twb_stream_*` want room in front of a piece
-_PIECE = 256  # elements made at a time: they stay in L1, and few stores wait for them
+_PIECE = 128  # elements made at a time: they stay in L1, and few stores wait for them
 
 
 def stream_stores(kernel: Kernel) -> Kernel:
