@@ -105,3 +105,20 @@ def test_what_cannot_lie_in_registers_is_named() -> None:
     _, fragments, shared = placed(odd)
     assert set(fragments) == {"y"}
     assert shared == {"x": "a thread would need another thread's cell", "z": "a register would be chosen at run time"}
+
+
+def test_single_cells_and_parts() -> None:
+    @T.prim_func
+    def some(X: T.Tensor((64, 64), "float32"), Y: T.Tensor((64, 64), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(2, threads=64) as bx:
+            x = T.alloc_fragment((32, 64), "float32")
+            one = T.alloc_fragment((4,), "float32")
+            T.copy(X[bx * 32, 0], x)
+            one[0] = X[0, 0]
+            for i, j in T.Parallel(32, 64):
+                x[i, j] = x[i, j] + one[0]
+            T.copy(x[0:16, 0:64], Y[bx * 32, 0])
+
+    _, fragments, shared = placed(some)
+    assert set(fragments) == {"x"}  # a part that is known beforehand is a choice of registers
+    assert shared == {"one": "the block reads or writes single cells of it"}

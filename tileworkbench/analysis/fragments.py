@@ -1,6 +1,6 @@
 """Which threads hold which cells of every fragment of a launch, and which iterations of parallel loops they run.
 
-A product fixes the fragments it names. A parallel loop over the cells of such a fragment runs where the cells lie; another fragment that it touches at
+A product fixes the fragments it names. A parallel loop over the cells of such a fragment runs where they lie; another fragment that it touches at
 its own loop variables, or at some of them, then lies the same way. A reduction leaves its rows where they are. What is free is spread in vectors.
 Every access is then checked by a table: a thread may only touch cells that it holds, in a register that no thread index decides. A fragment for which
 that cannot be had is not held in registers: `shared` says why.
@@ -15,7 +15,25 @@ import numpy as np
 
 from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, Var
 from ..ir.node import walk
-from ..ir.stmt import Atomic, Copy, Gemm, Launch, ParallelFor, Print, Reduce, Region, Scan, Stmt, Store, is_whole
+from ..ir.stmt import (
+    Atomic,
+    Body,
+    Copy,
+    For,
+    Gemm,
+    If,
+    Launch,
+    ParallelFor,
+    PipelinedFor,
+    Print,
+    Reduce,
+    Region,
+    Scan,
+    Stmt,
+    Store,
+    While,
+    is_whole,
+)  # fmt: skip
 from ..layout.algebra import Array
 from ..layout.fragments import Fragment, flat, own_registers
 from .matrix_units import MatrixUnit, Problem, matrix_unit
@@ -46,6 +64,8 @@ class _Placer:
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
         self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
         self.loops = [s for s in self.stmts if isinstance(s, ParallelFor)]
+        for buffer in _one_by_one(launch.body):
+            self.keep_shared(buffer, "the block reads or writes single cells of it")
         for view in (b for b in launch.allocs if b.view_of is not None):
             self.keep_shared(view.root, "another tile is a view of it")
         for node in (n for s in launch.body for n in walk(s)):
@@ -167,10 +187,15 @@ class _Placer:
                     self.keep_shared(src.buffer, "a reduction takes a part of it")
                 elif dst.buffer in self.out.fragments and self.out.fragments[dst.buffer] != rows:
                     self.keep_shared(dst.buffer, "its rows lie elsewhere than the tile that is reduced into it")
+            case Copy(src, dst) if src.buffer in self.out.fragments and dst.buffer in self.out.fragments:
+                if not (is_whole(src) and is_whole(dst)):
+                    self.keep_shared(dst.buffer, "a copy between registers takes a part of it")
+                elif own_registers(here := self.out.fragments[dst.buffer], self.out.fragments[src.buffer], here.cells()) is None:
+                    self.keep_shared(src.buffer, "a thread would need another thread's cell")
             case Copy(src, dst):
                 for region in (src, dst):
-                    if region.buffer in self.out.fragments and not is_whole(region):
-                        self.keep_shared(region.buffer, "a copy takes a part of it")
+                    if region.buffer in self.out.fragments and not all(isinstance(x, Const) for x in (*region.starts, *region.extents)):
+                        self.keep_shared(region.buffer, "a register would be chosen at run time")
             case _:
                 pass
 
@@ -191,6 +216,25 @@ class _Placer:
         if own_registers(placed, self.out.fragments[node.buffer], np.stack(wanted)) is None:
             return "a thread would need another thread's cell"
         return ""
+
+
+def _one_by_one(body: Body) -> Iterator[Buffer]:
+    """Fragments whose cells are read or written outside parallel loops."""
+    for stmt in body:
+        match stmt:
+            case ParallelFor():
+                pass
+            case For(_, start, stop, inside) | PipelinedFor(_, start, stop, inside):
+                yield from (n.buffer.root for e in (start, stop) for n in walk(e) if isinstance(n, Load))
+                yield from _one_by_one(inside)
+            case If(cond, then, other):
+                yield from (n.buffer.root for n in walk(cond) if isinstance(n, Load))
+                yield from _one_by_one((*then, *other))
+            case While(cond, inside):
+                yield from (n.buffer.root for n in walk(cond) if isinstance(n, Load))
+                yield from _one_by_one(inside)
+            case _:
+                yield from (n.buffer.root for n in walk(stmt) if isinstance(n, (Load, Store)))
 
 
 def _size(loop: ParallelFor) -> int:
