@@ -201,21 +201,25 @@ class _Placer:
 
     def why_not(self, node: Load | Store, loop: ParallelFor, placed: Fragment) -> str:
         """Why the threads cannot touch these cells in their own registers, or ""."""
-        cells = placed.cells()
-        known = {var.name: cells[d] for d, var in enumerate(loop.vars)}
-        idle = cells[0] < 0
-        wanted = []
-        for index, size in zip(node.indices, node.buffer.static_shape(), strict=True):
-            values = _numbers(index, known)
-            if values is None:
-                return "a register would be chosen at run time"
-            values = np.broadcast_to(values, idle.shape)
-            if np.any((values < 0) & ~idle) or np.any((values >= size) & ~idle):
-                return "a loop reaches over its edge"
-            wanted.append(np.where(idle, -1, values))
-        if own_registers(placed, self.out.fragments[node.buffer], np.stack(wanted)) is None:
-            return "a thread would need another thread's cell"
-        return ""
+        wanted = cells_at(node.indices, loop.vars, placed)
+        if wanted is None:
+            return "a register would be chosen at run time"
+        busy = placed.cells()[0] >= 0
+        if any(np.any((at < 0) & busy) or np.any((at >= size) & busy) for at, size in zip(wanted, node.buffer.static_shape(), strict=True)):
+            return "a loop reaches over its edge"
+        return "" if own_registers(placed, self.out.fragments[node.buffer], wanted) is not None else "a thread would need another thread's cell"
+
+
+def cells_at(indices: tuple[Expr, ...], loop_vars: tuple[Var, ...], placed: Fragment) -> Array | None:
+    """(rank, threads, registers): the cell at `indices` for each iteration of a loop that is `placed`, -1 where a register has none.
+
+    None if the indices depend on anything but the loop's variables.
+    """
+    cells = placed.cells()
+    known = {var.name: cells[d] for d, var in enumerate(loop_vars)}
+    found = [_numbers(i, known) for i in indices]
+    idle = cells[0] < 0
+    return None if any(f is None for f in found) else np.stack([np.where(idle, -1, f) for f in found])
 
 
 def _one_by_one(body: Body) -> Iterator[Buffer]:

@@ -1,0 +1,216 @@
+"""A block's program becomes a thread's: tiles in registers are arrays of each thread, parallel loops are shared out, the rest is done by all or by one.
+
+Before:  for i, j in parallel(16, 8): x[i, j] = x[i, j] * 2          (x a fragment: 2 registers in each of 64 threads)
+After:   for r in unroll(0, 2): let i = tx // 4; let j = tx % 4 * 2 + r; x_r[r] = x_r[r] * 2
+
+Which thread holds which cell, and runs which iteration, is said by `analysis/fragments.py`. The result is an ordinary thread-level program: statements
+run in every thread, what a block does once is done by its first thread, and barriers are still to come (`insert_barriers`).
+
+Requires: launches whose threads are not visible, copies and fills as parallel loops, single atomics.  Preserves: other launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..base.dtypes import INDEX, DType
+from ..base.errors import UnsupportedError
+from ..ir.build import TRUE, add, cast, index, mul
+from ..ir.expr import Binary, Buffer, Expr, Load
+from ..ir.node import Node, replace, rewrite
+from ..ir.stmt import (
+    Assert,
+    Atomic,
+    Body,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    Launch,
+    Let,
+    ParallelFor,
+    PipelinedFor,
+    Print,
+    Reduce,
+    Scan,
+    Stmt,
+    Store,
+    While,
+)
+from ..layout.fragments import Fragment, own_registers
+from .held_tiles import coordinates, is_first, is_live, register_at
+from .names import Names
+from .spread_tiles import spread_product, spread_reduce, spread_scan
+
+
+def spread_threads(kernel: Kernel, arch: int = 80) -> Kernel:
+    """Return `kernel` with thread-level launches, for compute capability `arch`."""
+    names = Names(kernel)
+
+    def change(node: Node) -> Node:
+        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+
+    return rewrite(kernel, change)
+
+
+class _Spread:
+    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+        self.old, self.names = launch, names
+        self.place: Placement = place_fragments(launch, arch)
+        self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
+        self.thread: Expr = self.vars[-1]
+        for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
+            self.thread = add(var, mul(self.thread, index(count)))
+        self.arrays = {b: Buffer(names.fresh(f"{b.name}_r"), (index(f.registers),), b.type, "local") for b, f in self.place.fragments.items()}
+        self.scratch: list[Buffer] = []
+
+    def launch(self) -> Launch:
+        body = self.body(self.old.body)
+        kept = tuple(b for b in self.old.allocs if b not in self.arrays)
+        allocs = (*self.arrays.values(), *kept, *self.scratch)
+        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+
+    def body(self, body: Body) -> Body:
+        return tuple(new for s in body for new in self.stmt(s))
+
+    def stmt(self, stmt: Stmt) -> Body:
+        match stmt:
+            case ParallelFor():
+                return self.loop(stmt)
+            case Reduce():
+                return spread_reduce(stmt, self)
+            case Gemm():
+                return spread_product(stmt, self)
+            case Scan():
+                return spread_scan(stmt, self)
+            case For(body=body) | PipelinedFor(body=body) | While(body=body):
+                return (replace(stmt, body=self.body(body)),)
+            case If(_, then, other):
+                return (replace(stmt, then=self.body(then), other=self.body(other)),)
+            case Store(buffer) if buffer.scope in ("local", "var"):
+                return (stmt,)
+            case Store() | Print() | Assert():
+                return (self.by_one(stmt),)
+            case Atomic(result=None):
+                return (self.by_one(stmt),)
+            case Atomic():
+                raise UnsupportedError(
+                    "an atomic outside a parallel loop that gives the old value", span=stmt.span, hint="ask for the thread's index"
+                )
+            case _:
+                return (stmt,)
+
+    def by_one(self, stmt: Stmt) -> Stmt:
+        """What a block does once."""
+        return If(Binary("eq", self.thread, index(0)), (stmt,), span=stmt.span)
+
+    # ------------------------------------------------------------------------------------------ parallel loops
+    def loop(self, loop: ParallelFor) -> Body:
+        """Each thread runs the iterations that it owns."""
+        placed = self.place.loops.get(id(loop))
+        if placed is None:
+            return self.strided(loop)
+
+        def body(register: Expr) -> Body | None:
+            cell = coordinates(placed, self.thread, register)
+            lets = [Let(v, c, span=loop.span) for v, c in zip(loop.vars, cell, strict=True)]
+            inside = self.touching(loop, placed, register)
+            if inside is None:
+                return None
+            test = is_live(placed, self.thread, loop.vars)
+            if placed.copies > 1:
+                inside = tuple(self.once(s, placed) for s in inside)
+            return (*lets, *((If(test, inside, span=loop.span),) if test != TRUE else inside))
+
+        return self.each(placed, body, loop)
+
+    def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body:
+        """`body(register)` for every register: as a loop if formulas can be found, else one after the other."""
+        if placed.registers > 1:
+            var = self.names.var("r")
+            inside = body(var)
+            if inside is not None:
+                return (For(var, index(0), index(placed.registers), inside, kind="unroll", span=stmt.span),)
+        out: list[Stmt] = []
+        for register in range(placed.registers):
+            made = body(index(register))
+            assert made is not None
+            if placed.registers > 1:  # names of its own
+                made = (If(TRUE, made, span=stmt.span),)
+            out += made
+        return tuple(out)
+
+    def touching(self, loop: ParallelFor, placed: Fragment, register: Expr) -> Body | None:
+        """The loop's body, with cells in registers as elements of arrays; None if a register has no formula."""
+        failed: list[Node] = []
+
+        def change(node: Node) -> Node:
+            if isinstance(node, (Load, Store)) and node.buffer in self.arrays:
+                at = self.register(node, loop, placed, register)
+                if at is None:
+                    failed.append(node)
+                    return node
+                return replace(node, buffer=self.arrays[node.buffer], indices=(at,))
+            return node
+
+        out = tuple(rewrite(stmt, change) for stmt in loop.body)
+        return None if failed else out
+
+    def register(self, node: Load | Store, loop: ParallelFor, placed: Fragment, register: Expr) -> Expr | None:
+        wanted = cells_at(node.indices, loop.vars, placed)
+        assert wanted is not None
+        table = own_registers(placed, self.place.fragments[node.buffer], wanted)
+        assert table is not None
+        return register_at(placed, table, register)
+
+    def once(self, stmt: Stmt, placed: Fragment) -> Stmt:
+        """`stmt`, in which only the first of the threads with the same cells writes what others see."""
+
+        def change(node: Node) -> Node:
+            if isinstance(node, (Store, Atomic)):
+                buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
+                if buffer.scope not in ("local", "var"):
+                    return If(is_first(placed, self.thread), (node,), span=node.span)
+            return node
+
+        return rewrite(stmt, change)
+
+    def strided(self, loop: ParallelFor) -> Body:
+        """Iterations of a box whose size is not known beforehand: thread t runs the t-th, and every so manieth after it."""
+        count: Expr = index(1)
+        for extent in loop.extents:
+            count = mul(count, cast(extent, INDEX))
+        turn, at = self.names.var("turn"), self.names.var("at")
+        lets: list[Stmt] = [Let(at, add(mul(turn, index(self.place.threads)), self.thread))]
+        rest: Expr = at
+        for var, extent in reversed(list(zip(loop.vars[1:], loop.extents[1:], strict=True))):
+            lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
+            rest = Binary("floordiv", rest, cast(extent, INDEX))
+        lets.append(Let(loop.vars[0], rest))
+        turns = Binary("floordiv", add(count, index(self.place.threads - 1)), index(self.place.threads))
+        inside = If(Binary("lt", at, count), (*lets[1:], *loop.body), span=loop.span)
+        return (For(turn, index(0), turns, (lets[0], inside), span=loop.span),)
+
+    # ------------------------------------------------------------------------------------------ for the other files
+    def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None:
+        """The element of `buffer` at the cell of `placed`'s `register`, whose coordinates are `cell`; None if its register has no formula."""
+        if buffer not in self.arrays:
+            return Load(buffer, cell)
+        table = own_registers(placed, self.place.fragments[buffer], placed.cells())
+        assert table is not None
+        at = register_at(placed, table, register)
+        return None if at is None else Load(self.arrays[buffer], (at,))
+
+    def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer:
+        """A new array of each thread."""
+        dtype = like.type if isinstance(like, Buffer) else like
+        made = Buffer(self.names.fresh(hint), (index(count),), dtype, "local")
+        self.scratch.append(made)
+        return made
+
+    def tile(self, hint: str, shape: tuple[int, ...], dtype: DType) -> Buffer:
+        """A new tile of the block."""
+        made = self.names.tile(hint, tuple(index(n) for n in shape), dtype)
+        self.scratch.append(made)
+        return made

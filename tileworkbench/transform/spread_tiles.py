@@ -1,0 +1,228 @@
+"""Reductions, scans and products of a block, shared out to its threads.
+
+A reduction: each thread reduces its own cells; threads of a warp that hold other cells of the same row exchange what they have by shuffles, other
+threads through a tile. The order of a sum is that of the registers, then of the threads. A scan: rows go to threads, through a tile. A product
+without a matrix instruction: each result is summed by the thread that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import nan
+from typing import Protocol
+
+import numpy as np
+
+from ..analysis.fragments import Placement
+from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
+from ..ir.build import TRUE, add, cast, every, index, mul
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary
+from ..ir.node import replace
+from ..ir.stmt import Body, Collective, For, Gemm, If, Reduce, Region, Scan, Stmt, Store, Sync
+from ..layout.algebra import Array
+from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
+from .held_tiles import coordinates, is_first, is_live, register_at
+from .names import Names
+
+COMBINE = {
+    "sum": "add", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor",
+    "any": "bitor", "all": "bitand",
+}  # fmt: skip
+
+
+class Spreading(Protocol):
+    """What `spread_threads` knows and makes."""
+
+    thread: Expr
+    names: Names
+    arrays: dict[Buffer, Buffer]
+    place: Placement
+
+    def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body: ...
+    def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None: ...
+    def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
+    def tile(self, hint: str, shape: tuple[int, ...], dtype: DType) -> Buffer: ...
+
+
+# ---------------------------------------------------------------------------------------------- reductions
+def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
+    """`stmt` for a thread."""
+    src, dst, dim = stmt.src, stmt.dst, stmt.dim
+    held = s.place.fragments.get(src.buffer)
+    cells = held if held is not None else flat(src.static_extents(), s.place.threads)
+    rows = cells.drop(dim)
+    work = BOOL if stmt.op in ("any", "all") else FLOAT32 if dst.buffer.type.is_float and dst.buffer.type.bits < 32 else dst.buffer.type
+    sums = s.array(f"{dst.buffer.name}_part", rows.registers, work)
+    out: list[Stmt] = []
+    out += s.each(rows, lambda r: (Store(sums, (r,), _identity(stmt, work)),), stmt)
+
+    def take(register: Expr) -> Body | None:
+        cell = coordinates(cells, s.thread, register)
+        value = s.value(src.buffer, _moved(src, cell), cells, register)
+        table = own_registers(cells, rows, _without(cells, dim))
+        assert table is not None
+        at = register_at(cells, table, register)
+        if value is None or at is None:
+            return None
+        store = Store(sums, (at,), _combined(stmt, Load(sums, (at,)), _element(stmt, value, work)))
+        test = is_live(cells, s.thread, cell)
+        return (If(test, (store,)) if test != TRUE else store,)
+
+    out += s.each(cells, take, stmt)
+    moving = [d for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1]
+    by_shuffle = [d for d in moving if d.div * d.mod <= WARP and d.mod & (d.mod - 1) == 0 and s.place.threads % WARP == 0]
+    out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
+    for digit in moving:
+        if digit not in by_shuffle:
+            out += _through_tile(stmt, s, sums, rows, digit)
+
+    def give(register: Expr) -> Body | None:
+        cell = coordinates(rows, s.thread, register)
+        place = dst if dst.buffer.rank < src.buffer.rank else None
+        at = _moved(dst, cell) if place is not None else _moved(dst, (*cell[:dim], index(0), *cell[dim:]))
+        value: Expr = Load(sums, (register,))
+        into, where = (s.arrays[dst.buffer], (register,)) if dst.buffer in s.arrays else (dst.buffer, at)
+        if not stmt.clear:
+            value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
+        store: Stmt = Store(into, where, cast(value, dst.buffer.type))
+        tests = [is_live(rows, s.thread, cell)]
+        if dst.buffer not in s.arrays and rows.copies > 1:
+            tests.append(is_first(rows, s.thread))
+        test = every(tests)
+        return (If(test, (store,)) if test != TRUE else store,)
+
+    return (*out, *s.each(rows, give, stmt))
+
+
+def _without(cells: Fragment, dim: int) -> Array:
+    table = cells.cells()
+    return np.stack([table[d] for d in range(len(cells.shape)) if d != dim])
+
+
+def _moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The cell of a region in its buffer."""
+    return tuple(add(cast(start, INDEX), c) for start, c in zip(region.starts, cell, strict=True))
+
+
+def _identity(stmt: Reduce, work: DType) -> Expr:
+    if stmt.op in ("max", "min", "absmax"):
+        if work.is_float:  # max and min ignore a NaN, so the first number replaces it and a row of only NaN stays one
+            return Const(nan if not stmt.nan_propagate else float("-inf" if stmt.op != "min" else "inf"), work)
+        return Const(int(work.min if stmt.op != "min" else work.max), work)
+    if stmt.op == "all":
+        return Const(True, BOOL)
+    if stmt.op == "bitand":
+        return Const(-1 if work.kind == "i" else int(work.max), work)
+    return Const(False, BOOL) if work == BOOL else Const(0.0 if work.is_float else 0, work)
+
+
+def _element(stmt: Reduce, value: Expr, work: DType, again: bool = False) -> Expr:
+    """A value as it takes part; the old result takes part as it is."""
+    value = cast(value, work)
+    return Unary("abs", value) if stmt.op in ("abssum", "absmax") and not again else value
+
+
+def _combined(stmt: Reduce, a: Expr, b: Expr) -> Expr:
+    both = Binary(COMBINE[stmt.op], a, b)
+    if not stmt.nan_propagate or not a.dtype.is_float or stmt.op not in ("max", "min", "absmax"):
+        return both
+    return Select(Unary("isnan", a), a, Select(Unary("isnan", b), b, both))
+
+
+def _shuffled(stmt: Reduce, s: Spreading, sums: Buffer, register: Expr, digit: Digit) -> Body:
+    """All threads that differ in `digit` get the result of all of them."""
+    out: list[Stmt] = []
+    step = digit.mod // 2
+    while step:
+        other = s.names.var("other", sums.type)
+        out.append(Collective("shfl_xor", other, (Load(sums, (register,)), Const(step * digit.div, INT32))))
+        out.append(Store(sums, (register,), _combined(stmt, Load(sums, (register,)), other)))
+        step //= 2
+    return tuple(out)
+
+
+def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digit: Digit) -> Body:
+    """The same through a tile: each thread reads what the others have, in the order of the digit."""
+    tile = s.tile(f"{sums.name}_all", (rows.registers, s.place.threads), sums.type)
+    turn = s.names.var("turn")
+    mine = Binary("floormod", Binary("floordiv", s.thread, index(digit.div)), index(digit.mod))
+    first = Binary("sub", s.thread, mul(mine, index(digit.div)))
+    there = Load(tile, (index(0), add(first, mul(turn, index(digit.div)))))
+
+    def put(register: Expr) -> Body:
+        return (Store(tile, (register, s.thread), Load(sums, (register,))),)
+
+    def get(register: Expr) -> Body:
+        value = replace(there, indices=(register, there.indices[1]))
+        start = Store(sums, (register,), replace(there, indices=(register, first)))
+        add_up = Store(sums, (register,), _combined(stmt, Load(sums, (register,)), value))
+        return (start, For(turn, index(1), index(digit.mod), (add_up,)))
+
+    one = Fragment((rows.registers,), s.place.threads, rows.registers, (Digit("register", 1, rows.registers, 0, 1),))
+    return (*s.each(one, put, stmt), Sync(), *s.each(one, get, stmt), Sync())
+
+
+# ---------------------------------------------------------------------------------------------- scans and products
+def spread_scan(stmt: Scan, s: Spreading) -> Body:
+    """Rows go to threads; the source is read before anything is written, row by row."""
+    src, dst, dim = stmt.src, stmt.dst, stmt.dim
+    extents = src.static_extents()
+    lines = flat(tuple(n for d, n in enumerate(extents) if d != dim) or (1,), s.place.threads)
+    work = FLOAT32 if dst.buffer.type.is_float and dst.buffer.type.bits < 32 else dst.buffer.type
+    so_far = s.array("so_far", 1, work)
+    step = s.names.var("step")
+    as_reduce = Reduce(stmt.op, src, dst, dim)
+
+    def line(register: Expr) -> Body:
+        cell = coordinates(lines, s.thread, register)
+        along = Binary("sub", index(extents[dim] - 1), step) if stmt.reverse else step
+        at = (*cell[:dim], along, *cell[dim:]) if len(extents) > 1 else (along,)
+        value = _combined(as_reduce, Load(so_far, (index(0),)), cast(Load(src.buffer, _moved(src, at)), work))
+        walk = (Store(so_far, (index(0),), value), Store(dst.buffer, _moved(dst, at), cast(Load(so_far, (index(0),)), dst.buffer.type)))
+        body: Body = (Store(so_far, (index(0),), _identity(as_reduce, work)), For(step, index(0), index(extents[dim]), walk))
+        test = every([is_live(lines, s.thread, cell), is_first(lines, s.thread)])
+        return (If(test, body),) if test != TRUE else body
+
+    return s.each(lines, line, stmt)
+
+
+def spread_product(stmt: Gemm, s: Spreading) -> Body:
+    """Each result is summed by the thread that holds it."""
+    m, n = stmt.c.static_extents()[-2:]
+    k = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
+    held = s.place.fragments.get(stmt.c.buffer)
+    cells = held if held is not None else flat((m, n), s.place.threads)
+    dtype = stmt.c.buffer.type
+    work = FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
+    sums = s.array("sums", cells.registers, work)
+    depth = s.names.var("k")
+    lead = [tuple(index(0) for _ in r.extents[:-2]) for r in (stmt.a, stmt.b, stmt.c)]
+
+    def start(register: Expr) -> Body | None:
+        cell = coordinates(cells, s.thread, register)
+        old = Load(s.arrays[stmt.c.buffer], (register,)) if held is not None else Load(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)))
+        zero = Const(0.0 if work.is_float else 0, work)
+        value = Select(stmt.clear, zero, cast(old, work)) if not isinstance(stmt.clear, Const) else zero if stmt.clear.value else cast(old, work)
+        return _guarded(is_live(cells, s.thread, cell), Store(sums, (register,), value))
+
+    def sum_up(register: Expr) -> Body | None:
+        i, j = coordinates(cells, s.thread, register)
+        a_at, b_at = ((depth, i) if stmt.trans_a else (i, depth)), ((j, depth) if stmt.trans_b else (depth, j))
+        a, b = (cast(Load(r.buffer, _moved(r, (*at, *where))), work) for r, at, where in ((stmt.a, lead[0], a_at), (stmt.b, lead[1], b_at)))
+        value = Binary("add", Load(sums, (register,)), Binary("mul", a, b))
+        return _guarded(is_live(cells, s.thread, (i, j)), Store(sums, (register,), value))
+
+    def finish(register: Expr) -> Body | None:
+        cell = coordinates(cells, s.thread, register)
+        value = cast(Load(sums, (register,)), dtype)
+        if held is not None:
+            return _guarded(is_live(cells, s.thread, cell), Store(s.arrays[stmt.c.buffer], (register,), value))
+        test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
+        return _guarded(test, Store(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)), value))
+
+    walk = For(depth, index(0), index(k), s.each(cells, sum_up, stmt), span=stmt.span)
+    return (*s.each(cells, start, stmt), walk, *s.each(cells, finish, stmt))
+
+
+def _guarded(test: Expr, stmt: Stmt) -> Body:
+    return (If(test, (stmt,)) if test != TRUE else stmt,)
