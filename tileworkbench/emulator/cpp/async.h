@@ -190,7 +190,7 @@ Tma *new_tma(uint32_t at, uint32_t high, int mode) {
     Tma *x = new Tma();
     Thread *t = me();
     x->shared = at; x->high = high; x->thread = t; x->line = t->line; x->mode = mode; x->from_rank = t->home->rank; x->ranks = 1u << t->home->rank;
-    if (checks()) { x->clock = t->clock; }
+    if (checks()) { x->clock = t->clock; ++t->clock[t->id]; }
     return x;
 }
 }  // namespace

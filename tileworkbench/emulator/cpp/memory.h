@@ -84,7 +84,10 @@ const char *kind_name(int kind) { return kind == TWBE_LOAD || kind == TWBE_ASYNC
 
 void *nowhere() { memset(scratch, 0, 64); return scratch; }
 
-bool knows(const Actor &a, uint16_t other, uint32_t when) { return other == 0xffff || other == a.id || (other < a.clock.size() && a.clock[other] >= when); }
+// Whether what `other` did at its time `when` is known to have ended. What runs beside its thread is not ordered with what that thread does next.
+bool knows(const Actor &a, uint16_t other, uint32_t when) {
+    return other == 0xffff || (other == a.id && !a.async) || (other < a.clock.size() && a.clock[other] >= when);
+}
 
 // Shared memory, byte by byte: was it written, and is every earlier conflicting access known to have ended? False: read before it was written.
 bool touch_shared(const Actor &a, Block *b, uint32_t at, uint32_t bytes, bool is_write, int swizzle) {

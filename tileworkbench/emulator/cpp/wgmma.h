@@ -78,7 +78,7 @@ void run_wgmma(Warp *w, uint32_t mask) {
         if (o->a) memcpy(p->a[l], o->a, 16);
         ++w->lane[l]->warpgroup_steps;
     }
-    if (checks()) { p->clock = first->clock; }
+    if (checks()) { p->clock = first->clock; ++first->clock[first->id]; }
     if (w->index % 4 == 0) { count(p->line, WGMMA); count(p->line, WGMMA_FLOPS, 2ull * 64 * p->n * p->k); }
     first->products.back().push_back(p);
 }
