@@ -73,7 +73,17 @@ def _modes(m: int) -> Case:
     """m: 0..15 = (swizzle 128, 64, 32, none) * 4 + (a with m innermost) * 2 + (b with n innermost); 16, 17: a from registers."""
     a, b = (rng(i).standard_normal((64, 64)).astype(ml_dtypes.bfloat16) for i in (0, 1))
     want = a.astype(np.float64) @ b.astype(np.float64).T
-    return Case(f"wgmma mode {m}", WGMMA, lambda: [a.view(np.uint16), b.view(np.uint16), np.zeros((64, 64), np.float32), m], lambda args: {2: want}, arch="sm_90a", block=128, shared=16384, rtol=1e-5, atol=1e-4)
+    return Case(
+        f"wgmma mode {m}",
+        WGMMA,
+        lambda: [a.view(np.uint16), b.view(np.uint16), np.zeros((64, 64), np.float32), m],
+        lambda args: {2: want},
+        arch="sm_90a",
+        block=128,
+        shared=16384,
+        rtol=1e-5,
+        atol=1e-4,
+    )
 
 
 def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False) -> Case:
@@ -83,7 +93,9 @@ def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False)
     sides = "" if a not in ("f16", "bf16") else "<0>" if from_registers else "<0, 0>"
     first = "x" if from_registers else "twb_descriptor(twb_shared_address(s), 16, 256, 32)"
     name = f"twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}_{d}_{a}_{b}"
-    text = K + f"""(twb_global<const uint32_t> a, twb_global<const uint32_t> b, twb_global<{t}> c) {{
+    text = (
+        K
+        + f"""(twb_global<const uint32_t> a, twb_global<const uint32_t> b, twb_global<{t}> c) {{
         TWB_SHARED_MEMORY(memory);
         twb_shared<uint8_t> s = twb_tile<uint8_t>(memory, 0, 2048), u = twb_tile<uint8_t>(memory, 2048, {32 * n});
         int i = twb_thread_x(), l = twb_lane(), w = twb_warp();
@@ -100,6 +112,7 @@ def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False)
         twb_wgmma_commit(); twb_wgmma_wait<1>(); twb_wgmma_wait<0>(); twb_keep(d);
         for (int j = 0; j < {count}; ++j) c[i * {count} + j] = d[j];
     }}"""
+    )
     x, y = values_of(a, (64, k), 2), values_of(b, (n, k), 3)
 
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
@@ -115,7 +128,9 @@ def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False)
     return Case(name, text, lambda: [x.view(np.uint32), y.view(np.uint32), start.copy()], expected, arch="sm_90a", block=128, shared=2048 + 32 * n)
 
 
-TMA = K + """(const __grid_constant__ twb_tensor_map in, const __grid_constant__ twb_tensor_map out, twb_global<uint8_t> dump, int32_t x, int32_t y, int32_t bytes) {
+TMA = (
+    K
+    + """(const __grid_constant__ twb_tensor_map in, const __grid_constant__ twb_tensor_map out, twb_global<uint8_t> dump, int32_t x, int32_t y, int32_t bytes) {
     TWB_SHARED_MEMORY(memory);
     twb_shared<uint8_t> s = twb_tile<uint8_t>(memory, 0, 16384);
     twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 16384, 1);
@@ -128,6 +143,7 @@ TMA = K + """(const __grid_constant__ twb_tensor_map in, const __grid_constant__
     twb_sync();
     if (twb_thread_x() == 0) { twb_fence_proxy_async(); twb_tma_store_2d(&out, s, x, y); twb_bulk_commit(); twb_bulk_wait<0>(); }
 }"""
+)
 
 
 def _tma(span: int, box: tuple[int, int], x: int, y: int) -> Case:
@@ -156,7 +172,9 @@ def _ranks(rank: int) -> Case:
     cs = ", ".join(["4", "1", "2", "3", "2"][:rank])
     bytes_ = 4 * int(np.prod(box))
     maps = ", ".join(f"const __grid_constant__ twb_tensor_map {n}" for n in ("in", "copy", "sum", "low", "high", "cast"))
-    text = K + f"""({maps}) {{
+    text = (
+        K
+        + f"""({maps}) {{
         TWB_SHARED_MEMORY(memory);
         twb_shared<int32_t> s = twb_tile<int32_t>(memory, 0, {bytes_ // 4}), u = twb_tile<int32_t>(memory, 2048, {bytes_ // 4});
         twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 4096, 1);
@@ -170,6 +188,7 @@ def _ranks(rank: int) -> Case:
             twb_bulk_wait<1>(); twb_bulk_wait_read<0>(); twb_bulk_wait<0>();
         }}
     }}"""
+    )
     source = rng(5).integers(-50, 50, shape).astype(np.int32)
     start = rng(6).integers(-50, 50, shape).astype(np.int32)
 
@@ -182,11 +201,21 @@ def _ranks(rank: int) -> Case:
         return out
 
     text = text.replace("__global__ void", "__global__ void __cluster_dims__(1, 1, 1)")
-    return Case(f"tma rank {rank}", text, lambda: [TensorMap(source, box), *(TensorMap(start.copy(), box) for _ in range(5))], expected, arch="sm_90a", block=128, shared=4104)
+    return Case(
+        f"tma rank {rank}",
+        text,
+        lambda: [TensorMap(source, box), *(TensorMap(start.copy(), box) for _ in range(5))],
+        expected,
+        arch="sm_90a",
+        block=128,
+        shared=4104,
+    )
 
 
 def _bulk() -> Case:
-    text = K + """(twb_global<const float> a, twb_global<float> b) {
+    text = (
+        K
+        + """(twb_global<const float> a, twb_global<float> b) {
         TWB_SHARED_MEMORY(memory);
         twb_shared<float> s = twb_tile<float>(memory, 0, 128); twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 512, 1);
         twb_grid_wait(); twb_grid_launch();
@@ -198,13 +227,16 @@ def _bulk() -> Case:
         s[twb_thread_x()] = over ? v : -1; twb_fence_proxy_async(); twb_sync();
         if (twb_thread_x() == 0) { twb_bulk_store(b, s, 512); twb_bulk_commit(); twb_bulk_wait<0>(); twb_mbarrier_invalidate(bar); }
     }"""
+    )
     a = rng(7).standard_normal(128).astype(np.float32)
     return Case("bulk copies", text, lambda: [a, np.zeros(128, np.float32)], lambda args: {1: a[::-1]}, arch="sm_90a", block=128, shared=520)
 
 
 def _ring() -> Case:
     """A producer warp and consumers over a ring of two stages; cp.async arrivals count too, registers change hands."""
-    text = 'extern "C" __global__ void __launch_bounds__(256, 1) k' + """(twb_global<const float> a, twb_global<float> b) {
+    text = (
+        'extern "C" __global__ void __launch_bounds__(256, 1) k'
+        + """(twb_global<const float> a, twb_global<float> b) {
         TWB_SHARED_MEMORY(memory);
         twb_shared<float> s = twb_tile<float>(memory, 0, 256); twb_shared<uint64_t> full = twb_tile<uint64_t>(memory, 1024, 2), empty = twb_tile<uint64_t>(memory, 1040, 2);
         if (twb_thread_x() == 0) { for (int i = 0; i < 2; ++i) { twb_mbarrier_init(full + i, 32); twb_mbarrier_init(empty + i, 4); } twb_fence_mbarrier_init(); }
@@ -228,13 +260,16 @@ def _ring() -> Case:
             }
         }
     }"""
+    )
     a = rng(8).standard_normal((5, 128)).astype(np.float32)
     return Case("ring", text, lambda: [a, np.zeros((5, 128), np.float32)], lambda args: {1: a[:, ::-1]}, arch="sm_90a", block=256, shared=1056)
 
 
 def _cluster() -> Case:
     """Each block reads its neighbour's tile, and tells it by its mbarrier that it has read."""
-    text = K + """(twb_global<int32_t> out, const __grid_constant__ twb_tensor_map map) {
+    text = (
+        K
+        + """(twb_global<int32_t> out, const __grid_constant__ twb_tensor_map map) {
         TWB_SHARED_MEMORY(memory);
         twb_shared<int32_t> s = twb_tile<int32_t>(memory, 0, 128), t = twb_tile<int32_t>(memory, 512, 64);
         twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 1024, 1), load = twb_tile<uint64_t>(memory, 1032, 1);
@@ -252,6 +287,7 @@ def _cluster() -> Case:
         s[i] = 0;
         twb_cluster_arrive(); twb_cluster_wait();
     }"""
+    )
     source = np.arange(64, dtype=np.int32).reshape(4, 16)
     out = np.zeros((4, 256), np.int32)
 

@@ -1,4 +1,4 @@
-"""Integers, float functions, conversions and atomics, each against NumPy or plain Python."""
+"""Integers, float functions and conversions, each against NumPy or plain Python."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ def _integer_case(short: str) -> Case:
     a, b = _integer_values(short)
     n, t = len(a), C[short]
     lines = [f"c[{i} * {n} + i] = twb_{op}_{short}(a[i]{'' if op in ('popcount', 'clz', 'abs') else ', b[i]'});" for i, op in enumerate(INTEGER_OPS)]
-    text = f'extern "C" __global__ void k(twb_global<const {t}> a, twb_global<const {t}> b, twb_global<{t}> c) {{ for (int i = twb_thread_x(); i < {n}; i += 32) {{\n' + "\n".join(lines) + "\n} }"
+    text = (
+        f'extern "C" __global__ void k(twb_global<const {t}> a, twb_global<const {t}> b, twb_global<{t}> c) {{ for (int i = twb_thread_x(); i < {n}; i += 32) {{\n'
+        + "\n".join(lines)
+        + "\n} }"
+    )
 
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
         bits, signed = int(short[1:]), short[0] == "i"
@@ -88,7 +92,15 @@ def _float_case(short: str) -> Case:
     values, others = rng(1).uniform(-0.95, 0.95, n).astype(dtype), rng(2).uniform(0.3, 3, n).astype(dtype)
     lines = []
     for i, op in enumerate(UNARY):
-        arg = "1 + twb_abs_{0}(a[i])".format(short) if op in _POSITIVE else "special[i % 4]" if op.startswith("is") else "4 * a[i]" if op in ("floor", "ceil", "trunc", "nearbyint", "round") else "a[i]"
+        arg = (
+            "1 + twb_abs_{0}(a[i])".format(short)
+            if op in _POSITIVE
+            else "special[i % 4]"
+            if op.startswith("is")
+            else "4 * a[i]"
+            if op in ("floor", "ceil", "trunc", "nearbyint", "round")
+            else "a[i]"
+        )
         lines.append(f"c[{i} * {n} + i] = twb_{op}_{short}({arg});")
     for i, op in enumerate(BINARY, len(UNARY)):
         first = f"twb_abs_{short}(a[i])" if op == "pow" else "4 * a[i]"
@@ -96,18 +108,40 @@ def _float_case(short: str) -> Case:
     rows = len(UNARY) + len(BINARY) + 1
     lines.append(f"c[{rows - 1} * {n} + i] = twb_fma_{short}(a[i], b[i], a[i]);")
     p = f"twb_global<const {kind}>"
-    text = f'extern "C" __global__ void k({p} a, {p} b, {p} special, twb_global<{kind}> c) {{ for (int i = twb_thread_x(); i < {n}; i += 32) {{\n' + "\n".join(lines) + "\n} }"
+    text = (
+        f'extern "C" __global__ void k({p} a, {p} b, {p} special, twb_global<{kind}> c) {{ for (int i = twb_thread_x(); i < {n}; i += 32) {{\n'
+        + "\n".join(lines)
+        + "\n} }"
+    )
 
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
         a, b, special = (x.astype(np.float64) for x in args[:3])
         four = (4 * args[0]).astype(np.float64)
         tests = np.resize(special, n)
-        out = [f(1 + np.abs(a) if op in _POSITIVE else tests if op.startswith("is") else four if op in ("floor", "ceil", "trunc", "nearbyint", "round") else a) for op, f in UNARY.items()]
+        out = [
+            f(
+                1 + np.abs(a)
+                if op in _POSITIVE
+                else tests
+                if op.startswith("is")
+                else four
+                if op in ("floor", "ceil", "trunc", "nearbyint", "round")
+                else a
+            )
+            for op, f in UNARY.items()
+        ]
         out += [f(a if op == "pow" else four, b) for op, f in BINARY.items()]
         return {3: np.array([*out, a * b + a], dtype=np.float64)}
 
     special = np.array([0.5, np.nan, np.inf, -np.inf], dtype)
-    return Case(f"float functions {short}", text, lambda: [values, others, special, np.zeros((rows, n), dtype)], expected, rtol=3e-6 if short == "f32" else 1e-14, atol=3e-7 if short == "f32" else 1e-15)
+    return Case(
+        f"float functions {short}",
+        text,
+        lambda: [values, others, special, np.zeros((rows, n), dtype)],
+        expected,
+        rtol=3e-6 if short == "f32" else 1e-14,
+        atol=3e-7 if short == "f32" else 1e-15,
+    )
 
 
 APPROX = {"exp2": np.exp2, "log2": np.log2, "rcp": lambda x: 1 / x, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tanh": np.tanh}
@@ -117,14 +151,48 @@ def _approximations() -> Case:
     lines = [f"c[{i} * 32 + i0] = twb_{op}_approx(a[i0]);" for i, op in enumerate(APPROX)]
     text = 'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> c) { int i0 = twb_thread_x();\n' + "\n".join(lines) + "\n}"
     values = rng(3).uniform(0.2, 3, 32).astype(np.float32)
-    return Case("approximations", text, lambda: [values, np.zeros((len(APPROX), 32), np.float32)], lambda args: {1: np.array([f(args[0].astype(np.float64)) for f in APPROX.values()])}, rtol=1e-3, atol=1e-5)
+    return Case(
+        "approximations",
+        text,
+        lambda: [values, np.zeros((len(APPROX), 32), np.float32)],
+        lambda args: {1: np.array([f(args[0].astype(np.float64)) for f in APPROX.values()])},
+        rtol=1e-3,
+        atol=1e-5,
+    )
 
 
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def _floats() -> np.ndarray:
-    edge = [0.0, -0.0, 1.0, -1.5, 65504, 65519.9, 65520, 1e-8, 5.9e-8, 6e-5, 448, 463, 465, -470, 57344, 61439, 61441, 1e38, 3.4e38, np.inf, -np.inf, np.nan, 2.0**-10, 2.0**-9 * 1.5, 3.1e-5, 0.1]
+    edge = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.5,
+        65504,
+        65519.9,
+        65520,
+        1e-8,
+        5.9e-8,
+        6e-5,
+        448,
+        463,
+        465,
+        -470,
+        57344,
+        61439,
+        61441,
+        1e38,
+        3.4e38,
+        np.inf,
+        -np.inf,
+        np.nan,
+        2.0**-10,
+        2.0**-9 * 1.5,
+        3.1e-5,
+        0.1,
+    ]
     return np.concatenate([np.array(edge), rng(4).standard_normal(250) * np.exp2(rng(5).integers(-20, 18, 250))]).astype(np.float32)
 
 
@@ -169,12 +237,25 @@ def _pairs() -> Case:
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
         rows: list[np.ndarray] = []
         for s in ("f16", "bf16"):
+
             def r(v: np.ndarray, kind: Any = NARROW[s]) -> np.ndarray:
                 return v.astype(kind).astype(np.float32)
 
             x, y = r(a), r(b)
             exact = [(x.astype(np.float64) * y + y).astype(np.float32), (y.astype(np.float64) * y + x).astype(np.float32)]
-            rows += [x, y, r(x + y), r(y + y), r(x * y), r(y * y), *(r(e) for e in exact), np.minimum(x, y), np.minimum(x, y), np.maximum(x, y), np.maximum(x, y)]
+            rows += [
+                x,
+                y,
+                r(x + y),
+                r(y + y),
+                r(x * y),
+                r(y * y),
+                *(r(e) for e in exact),
+                np.minimum(x, y),
+                np.minimum(x, y),
+                np.maximum(x, y),
+                np.maximum(x, y),
+            ]
         for s, top in (("e4m3", 448), ("e5m2", 57344)):
             rows += [np.clip(100 * a, -top, top).astype(NARROW[s]).astype(np.float32), b.astype(NARROW[s]).astype(np.float32)]
         for s, top in (("f16", 65504), ("e4m3", 448), ("e5m2", 57344)):
@@ -185,7 +266,34 @@ def _pairs() -> Case:
 
 
 def _to_integers() -> Case:
-    values = np.array([0, 0.5, -0.5, 1.99, -1.99, 127.5, 128, -129, 255.9, 256, 3e4, 7e4, -4e4, 2**31, -(2.0**31), 2**32, 1e19, -1e19, 2e19, np.nan, np.inf, -np.inf, 1e6, -1e6])
+    values = np.array(
+        [
+            0,
+            0.5,
+            -0.5,
+            1.99,
+            -1.99,
+            127.5,
+            128,
+            -129,
+            255.9,
+            256,
+            3e4,
+            7e4,
+            -4e4,
+            2**31,
+            -(2.0**31),
+            2**32,
+            1e19,
+            -1e19,
+            2e19,
+            np.nan,
+            np.inf,
+            -np.inf,
+            1e6,
+            -1e6,
+        ]
+    )
     n, lines, out = len(values), [], []
     for j, (short, dtype) in enumerate(INT.items()):
         for k, f in enumerate(("f32", "f64")):
@@ -193,7 +301,12 @@ def _to_integers() -> Case:
         out.append(dtype)
     outs = ", ".join(f"twb_global<{C[s]}> c{s}" for s in INT)
     bits = "b[i] = twb_f64_bits(twb_bits_f64(a[i])) + twb_f32_bits(twb_bits_f32(0.25f));"
-    text = f'extern "C" __global__ void k(twb_global<const double> a, {outs}, twb_global<double> b) {{ int i = twb_thread_x(); if (i < {n}) {{\n' + "\n".join(lines) + bits + "\n} }"
+    text = (
+        f'extern "C" __global__ void k(twb_global<const double> a, {outs}, twb_global<double> b) {{ int i = twb_thread_x(); if (i < {n}) {{\n'
+        + "\n".join(lines)
+        + bits
+        + "\n} }"
+    )
 
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
         rows = {}
@@ -207,66 +320,6 @@ def _to_integers() -> Case:
     return Case("floats to integers", text, lambda: [values, *(np.zeros((2, n), d) for d in out), np.zeros(n)], expected)
 
 
-def _atomic_integers(short: str) -> Case:
-    t, ops = C[short], ("add", "min", "max", "and", "or", "xor", "exch")
-    lines = [f"old[{i} * 64 + i0] = twb_atomic_{op}_{short}(c + {i}, v);" for i, op in enumerate(ops)]
-    text = (
-        f'extern "C" __global__ void k(twb_global<const {t}> a, twb_global<{t}> c, twb_global<{t}> old) {{ TWB_SHARED_MEMORY(memory); twb_shared<{t}> s = twb_tile<{t}>(memory, 0, 1);\n'
-        f"int i0 = twb_thread_x(); {t} v = a[i0]; if (i0 == 0) s[0] = 0; twb_sync(); twb_atomic_add_{short}(s, v); twb_sync();\n"
-        + "\n".join(lines)
-        + f"\nif (i0 == 5) twb_atomic_cas_{short}(c + 7, 9, 11); if (i0 == 6) twb_atomic_cas_{short}(c + 8, 9, 11); if (i0 == 0) c[9] = s[0]; }}"
-    )
-    values = rng(8).integers(0, 100, 64).astype(INT[short])
-    start = np.array([1, 50, 50, 0x7F, 1, 3, 0, 9, 10, 0], INT[short])
-
-    def expected(args: list[Any]) -> dict[int, np.ndarray]:
-        red = [f(values, start[i]) for i, f in enumerate((lambda v, s: s + v.sum(), lambda v, s: min(s, v.min()), lambda v, s: max(s, v.max()), lambda v, s: np.bitwise_and.reduce(v) & s,
-               lambda v, s: np.bitwise_or.reduce(v) | s, lambda v, s: np.bitwise_xor.reduce(v) ^ s))]  # fmt: skip
-        return {1: np.array([*red, args[1][6], 11, 10, values.sum()], INT[short])}
-
-    return Case(f"atomics {short}", text.replace("twb_atomic_exch_" + short + "(c + 6, v)", f"twb_atomic_exch_{short}(c + 6, 77)"), lambda: [values, start.copy(), np.zeros((7, 64), INT[short])],
-                lambda args: {1: np.where(np.arange(10) == 6, np.array(77, INT[short]), expected([values, start])[1])}, block=64, shared=16)  # fmt: skip
-
-
-def _atomic_floats() -> Case:
-    text = (
-        'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> f, twb_global<double> d, twb_global<twb_f16> h, twb_global<twb_bf16> b, twb_global<uint32_t> p, twb_global<float> v, twb_global<float> o) {\n'
-        "int i = twb_thread_x(); float x = a[i];\n"
-        "twb_atomic_add_f32(f, x); twb_atomic_min_f32(f + 1, x); twb_atomic_max_f32(f + 2, x); twb_atomic_exch_f32(f + 3, 4.5f);\n"
-        "twb_atomic_add_f64(d, (double)x); twb_atomic_min_f64(d + 1, (double)x); twb_atomic_max_f64(d + 2, (double)x); twb_atomic_exch_f64(d + 3, 4.5);\n"
-        "twb_atomic_add_f16(h, twb_f32_to_f16(x)); twb_atomic_min_f16(h + 1, twb_f32_to_f16(x)); twb_atomic_max_f16(h + 2, twb_f32_to_f16(x));\n"
-        "twb_atomic_add_bf16(b, twb_f32_to_bf16(x)); twb_atomic_min_bf16(b + 1, twb_f32_to_bf16(x)); twb_atomic_max_bf16(b + 2, twb_f32_to_bf16(x));\n"
-        "twb_atomic_add_f16x2(p, twb_pack_f16(x, -x)); twb_atomic_add_bf16x2(p + 1, twb_pack_bf16(x, -x));\n"
-        "twb_vec<float, 2> two; two[0] = x; two[1] = 1; twb_atomic_add_f32x2(v, two); twb_vec<float, 4> four; for (int j = 0; j < 4; ++j) four[j] = x * j; twb_atomic_add_f32x4(v + 4, four);\n"
-        "if (i == 0) { twb_store_relaxed_f32(o, twb_load_relaxed_f32(a) + 1); twb_store_release_f32(o + 1, twb_load_acquire_f32(a + 1) + 1); }\n"
-        "if (i == 1) { twb_store_relaxed_u32(p + 2, twb_load_relaxed_u32(p + 3)); twb_store_release_u32(p + 4, twb_load_acquire_u32(p + 3)); }\n"
-        "twb_fence_block(); twb_fence_gpu(); twb_fence_system(); }"
-    )
-    values = rng(9).integers(-8, 9, 32).astype(np.float32)  # small integers: every order of adding gives the same bits
-
-    def args() -> list[Any]:
-        return [values, np.zeros(4, np.float32), np.zeros(4), np.zeros(3, np.uint16), np.zeros(3, np.uint16), np.array([0, 0, 0, 42, 0], np.uint32), np.zeros(8, np.float32), np.zeros(2, np.float32)]
-
-    def expected(_args: list[Any]) -> dict[int, np.ndarray]:
-        s, low, high = values.sum(), min(values.min(), 0), max(values.max(), 0)
-        pair = [int(np.array([s, -s], np.float16).view(np.uint32)[0]), int(np.array([s, -s], np.float32).astype(ml_dtypes.bfloat16).view(np.uint32)[0])]
-        three = np.array([s, low, high])
-        return {1: np.array([s, low, high, 4.5]), 2: np.array([s, low, high, 4.5]), 3: three.astype(np.float16).view(np.uint16), 4: three.astype(ml_dtypes.bfloat16).view(np.uint16),
-                5: np.array([*pair, 42, 42, 42]), 6: np.array([s, 32, 0, 0, 0, s, 2 * s, 3 * s]), 7: values[:2] + 1}  # fmt: skip
-
-    return Case("atomics of floats", text, args, expected)
-
-
-def _ordered() -> Case:
-    text = (
-        'extern "C" __global__ void k(twb_global<int32_t> a, twb_global<uint64_t> b) { if (twb_thread_x() == 0) {\n'
-        "twb_store_relaxed_i32(a, twb_load_relaxed_i32(a + 1)); twb_store_release_i32(a + 2, twb_load_acquire_i32(a + 1));\n"
-        "twb_store_relaxed_u64(b, twb_load_relaxed_u64(b + 1)); twb_store_release_u64(b + 2, twb_load_acquire_u64(b + 1)); } }"
-    )
-    return Case("ordered", text, lambda: [np.array([0, -5, 0], np.int32), np.array([0, 1 << 40, 0], np.uint64)], lambda args: {0: np.array([-5, -5, -5]), 1: np.array([1 << 40] * 3, np.uint64)})
-
-
 CASES = (
     *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), *(_narrow_case(s) for s in NARROW), _pairs(), _to_integers(),
-    *(_atomic_integers(s) for s in ("i32", "u32", "i64", "u64")), _atomic_floats(), _ordered(),
 )  # fmt: skip

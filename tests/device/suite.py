@@ -55,7 +55,11 @@ def compare(case: Case, before: list[Any], after: list[Any]) -> None:
 
 def on_gpu(case: Case, cupy: Any, encode: Callable[[Any, TensorMap], Any]) -> list[Any]:
     """The arguments after a run on the GPU, as NumPy arrays."""
-    text = case.text.replace('extern "C" __global__ void', f'extern "C" __global__ void __cluster_dims__({case.cluster}, 1, 1)') if case.cluster > 1 else case.text
+    text = (
+        case.text.replace('extern "C" __global__ void', f'extern "C" __global__ void __cluster_dims__({case.cluster}, 1, 1)')
+        if case.cluster > 1
+        else case.text
+    )
     source = library(from_text(text), case.arch, "gpu") + text
     module = cupy.RawModule(code=source, options=(f"--gpu-architecture={case.arch}", "-std=c++17"))
     kernel = module.get_function("k")

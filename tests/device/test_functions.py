@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-import numpy as np
 import pytest
+from device.atomic_cases import CASES as ATOMICS
 from device.gpu_maps import encode
 from device.hopper_cases import CASES as HOPPER
 from device.number_cases import CASES as NUMBERS
@@ -14,7 +14,7 @@ from device.tile_cases import CASES as TILES
 
 from tileworkbench.device import FUNCTIONS, from_text
 
-CASES = (*NUMBERS, *TILES, *HOPPER)
+CASES = (*NUMBERS, *ATOMICS, *TILES, *HOPPER)
 UNCOVERED = {"twb_fail"}  # it ends the program: tests/emulator/test_program.py
 
 

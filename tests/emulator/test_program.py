@@ -14,13 +14,21 @@ from tileworkbench.runtime import emulating
 from tileworkbench.runtime.toolchain import Compiler, all_compilers
 
 K = 'extern "C" __global__ void __launch_bounds__(128) k'
-COPY = K + "(twb_global<const float> a, twb_global<float> b, int32_t n, float x) { int i = twb_block_x() * 128 + twb_thread_x(); /* f.py:3: b[i] = a[i] */ if (i < n) b[i] = a[i] * x; }"
+COPY = (
+    K
+    + "(twb_global<const float> a, twb_global<float> b, int32_t n, float x) { int i = twb_block_x() * 128 + twb_thread_x(); /* f.py:3: b[i] = a[i] */ if (i < n) b[i] = a[i] * x; }"
+)
 
 
 def test_lines_parameters_and_bounds_are_read_from_the_text() -> None:
     made = source(COPY, "sm_80")
     (kernel,) = made.kernels
-    assert [(p.type, p.name) for p in kernel.parameters] == [("twb_global<const float>", "a"), ("twb_global<float>", "b"), ("int32_t", "n"), ("float", "x")]
+    assert [(p.type, p.name) for p in kernel.parameters] == [
+        ("twb_global<const float>", "a"),
+        ("twb_global<float>", "b"),
+        ("int32_t", "n"),
+        ("float", "x"),
+    ]
     assert kernel.max_threads == 128
     assert [(line.file, line.line, line.text) for line in made.lines] == [("f.py", 3, "b[i] = a[i]")]
     assert "twb_at(1); if (i < n)" in made.text
@@ -84,7 +92,14 @@ def test_wrong_extents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("box", "swizzle", "says"), [((8, 300), 0, "1 to 256"), ((3, 8), 0, "multiple of 16"), ((64, 8), 128, "at most 128"), ((8,), 0, "1 to 5 dimensions"), ((8, 8), 16, "0, 32, 64 or 128")]
+    ("box", "swizzle", "says"),
+    [
+        ((8, 300), 0, "1 to 256"),
+        ((3, 8), 0, "multiple of 16"),
+        ((64, 8), 128, "at most 128"),
+        ((8,), 0, "1 to 5 dimensions"),
+        ((8, 8), 16, "0, 32, 64 or 128"),
+    ],
 )
 def test_tensor_maps_that_hardware_refuses(box: tuple[int, ...], swizzle: int, says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
@@ -92,7 +107,10 @@ def test_tensor_maps_that_hardware_refuses(box: tuple[int, ...], swizzle: int, s
 
 
 def test_an_assertion_ends_the_kernel_at_its_line_and_what_was_printed_stays() -> None:
-    text = K + '(twb_global<int32_t> a) { if (twb_thread_x() == 3) twb_print("i is %d\\n", 3); twb_sync(); /* f.py:8 */ if (a[twb_thread_x()] == 5) twb_fail(42); a[twb_thread_x()] = 1; }'
+    text = (
+        K
+        + '(twb_global<int32_t> a) { if (twb_thread_x() == 3) twb_print("i is %d\\n", 3); twb_sync(); /* f.py:8 */ if (a[twb_thread_x()] == 5) twb_fail(42); a[twb_thread_x()] = 1; }'
+    )
     a = np.arange(128, dtype=np.int32)
     with pytest.raises(DeviceAssertError, match=r"(?s)assertion 42 did not hold at f.py:8.*i is 3"):
         emulating.load(text, "sm_80")["k"](1, 128, [a])
@@ -117,7 +135,9 @@ def test_shared_memory_starts_poisoned() -> None:
     assert np.isnan(a).all()
 
 
-PRODUCT = 'extern "C" __global__ void __launch_bounds__(384, 1) k' + """(const __grid_constant__ twb_tensor_map ma, const __grid_constant__ twb_tensor_map mb, twb_global<float> c, int32_t steps) {
+PRODUCT = (
+    'extern "C" __global__ void __launch_bounds__(384, 1) k'
+    + """(const __grid_constant__ twb_tensor_map ma, const __grid_constant__ twb_tensor_map mb, twb_global<float> c, int32_t steps) {
     TWB_SHARED_MEMORY(memory);
     twb_shared<uint8_t> a = twb_tile<uint8_t>(memory, 0, 2 * 16384), b = twb_tile<uint8_t>(memory, 32768, 2 * 16384);
     twb_shared<uint64_t> full = twb_tile<uint64_t>(memory, 65536, 2), empty = twb_tile<uint64_t>(memory, 65552, 2);
@@ -148,6 +168,7 @@ PRODUCT = 'extern "C" __global__ void __launch_bounds__(384, 1) k' + """(const _
             c[(twb_warp() * 16 + 8 * h + l / 4) * 128 + 8 * j + 2 * (l % 4) + e] = d[4 * j + 2 * h + e];
     }
 }"""
+)
 
 
 @pytest.mark.parametrize("sanitize", [False, True])

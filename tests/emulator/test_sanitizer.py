@@ -42,7 +42,9 @@ def run(plant: Plant, faulty: bool) -> RunResult:
     keep, drop = (r"\[\[(.*?)\]\]", r"<<(.*?)>>") if faulty else (r"<<(.*?)>>", r"\[\[(.*?)\]\]")
     text = re.sub(keep, r"\1", re.sub(drop, "", plant.text, flags=re.DOTALL), flags=re.DOTALL)
     program = emulating.load(text, plant.arch)
-    return program["k"].run(plant.cluster, plant.block, plant.args(), shared_bytes=plant.shared, sanitize=True, fresh=plant.fresh, cluster=plant.cluster)
+    return program["k"].run(
+        plant.cluster, plant.block, plant.args(), shared_bytes=plant.shared, sanitize=True, fresh=plant.fresh, cluster=plant.cluster
+    )
 
 
 MEMORY = "TWB_SHARED_MEMORY(memory); int i = twb_thread_x(); twb_shared<float> s = twb_tile<float>(memory, 0, 128);\n"
@@ -114,6 +116,8 @@ PLANTS = (
     Plant("barrier", K + "(twb_global<float> a) { if (twb_warp() == 0) { /* f.py:6 */ twb_bar_sync(1, 64); } if (twb_warp() == 1) { /* f.py:7 */ twb_bar_sync(1, <<64>>[[32]]); } }", 7, "with 64 and with 32 threads", other=6, name="two counts"),
     Plant("mbarrier", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) { <<twb_mbarrier_init(bar, 1);>> /* f.py:6 */ twb_mbarrier_arrive(bar); } }", 6, "no mbarrier was initialised", name="mbarrier"),
     Plant("mbarrier", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 2); twb_mbarrier_arrive_expect(bar, 512); twb_mbarrier_arrive(bar); /* f.py:6 */ [[twb_mbarrier_arrive(bar);]] twb_bulk_load(s, a, 512, bar); twb_mbarrier_wait(bar, 0); } }", 6, "needs no arrival", name="arrivals too many"),
+    Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + "s[i] = i; twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ a[i] = twb_map_shared(s, 0)[i]; } <<twb_cluster_sync();>> }", 6, "of block 0 of its cluster, which has ended", cluster=2, name="a block that left"),
+    Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 128); twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ twb_mbarrier_arrive_at(bar, 0); } <<twb_cluster_sync();>> }", 6, "arrives in block 0", cluster=2, name="an arrival that is late"),
     Plant("wgmma", K + "(twb_global<float> a) {" + MEMORY + WG + "<<twb_wgmma_fence();>> /* f.py:5 */ " + PRODUCT + "twb_wgmma_commit(); twb_wgmma_wait<0>(); }", 5, "no wgmma fence", name="wgmma fence"),
 )  # fmt: skip
 
@@ -134,7 +138,15 @@ def test_every_kind_is_planted() -> None:
 
 def test_a_late_product_reads_what_is_there_then() -> None:
     """Overwriting an operand before the wait changes the result: the missing wait shows in the numbers and as a race."""
-    text = K + "(twb_global<float> a) {" + MEMORY + WG + "twb_wgmma_fence(); " + PRODUCT + " twb_wgmma_commit(); [[]] /* f.py:8 */ twb_cast<uint32_t>(t)[i] = 0x3f803f80u; twb_fence_proxy_async(); /* f.py:9 */ twb_wgmma_wait<0>(); a[i] = d[0]; }"
+    text = (
+        K
+        + "(twb_global<float> a) {"
+        + MEMORY
+        + WG
+        + "twb_wgmma_fence(); "
+        + PRODUCT
+        + " twb_wgmma_commit(); [[]] /* f.py:8 */ twb_cast<uint32_t>(t)[i] = 0x3f803f80u; twb_fence_proxy_async(); /* f.py:9 */ twb_wgmma_wait<0>(); a[i] = d[0]; }"
+    )
     a = np.zeros(128, np.float32)
     program = emulating.load(text.replace("[[]]", ""), "sm_90a")
     result = program["k"].run(1, 128, [a], shared_bytes=4096, sanitize=True)
@@ -143,6 +155,8 @@ def test_a_late_product_reads_what_is_there_then() -> None:
 
 
 def test_without_the_sanitizer_only_what_stops_a_program_is_found() -> None:
-    program = emulating.load(K + "(twb_global<float> a) {" + MEMORY + "/* f.py:5 */ s[i] = i; /* f.py:6 */ a[i] = s[127 - i]; a[i + 1] = 0; }", "sm_80")
+    program = emulating.load(
+        K + "(twb_global<float> a) {" + MEMORY + "/* f.py:5 */ s[i] = i; /* f.py:6 */ a[i] = s[127 - i]; a[i + 1] = 0; }", "sm_80"
+    )
     kinds = {f.kind for f in program["k"].run(1, 128, [np.zeros(128, np.float32)], shared_bytes=512).findings}
     assert kinds == {"out of bounds"}

@@ -59,14 +59,21 @@ def _narrow(short: str) -> tuple[DeviceFunction, ...]:
     head_up, head_down = f"float twb_{short}_to_f32(twb_{short} x)", f"twb_{short} twb_f32_to_{short}(float x)"
     sat = {"e4m3": "448.0f", "e5m2": "57344.0f", "f16": "65504.0f"}.get(short)
     made = [
-        pair(head_up, up, host_up, f"The float32 that a {short} is.", **values),
-        pair(head_down, down, f"return twb_{short}{{(uint{bits}_t){template}(x)}};", f"A float32 rounded to {short}.", **values),
+        pair(head_up, up, host_up, f"The float32 that a {short} is.", least_arch=75, **values),
+        pair(head_down, down, f"return twb_{short}{{(uint{bits}_t){template}(x)}};", f"A float32 rounded to {short}.", least_arch=75, **values),
         same(f"twb_{short} twb_{short}_bits(uint{bits}_t x)", f"return twb_{short}{{x}};", f"The {short} of these bits."),
         same(f"uint{bits}_t twb_bits_{short}(twb_{short} x)", "return x.bits;", f"The bits of a {short}."),
     ]
     if sat:
         body = f"return twb_f32_to_{short}(x != x ? x : x > {sat} ? {sat} : x < -{sat} ? -{sat} : x);"
-        made.append(same(f"twb_{short} twb_f32_to_{short}_sat(float x)", body, f"A float32 rounded to {short}, numbers that are too large to the largest.", f"twb_f32_to_{short}"))
+        made.append(
+            same(
+                f"twb_{short} twb_f32_to_{short}_sat(float x)",
+                body,
+                f"A float32 rounded to {short}, numbers that are too large to the largest.",
+                f"twb_f32_to_{short}",
+            )
+        )
     return tuple(made)
 
 
@@ -75,7 +82,9 @@ def _pairs() -> tuple[DeviceFunction, ...]:
     for short, cvt in (("f16", "f16x2"), ("bf16", "bf16x2")):
         down, up = f"twb_f32_to_{short}", f"twb_{short}_to_f32"
         plain = f"return (uint32_t){down}(low).bits | (uint32_t){down}(high).bits << 16;"
-        gpu = f'#if TWB_ARCH >= 80\nuint32_t r; asm("cvt.rn.{cvt}.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;\n#else\n{plain}\n#endif'
+        gpu = (
+            f'#if TWB_ARCH >= 80\nuint32_t r; asm("cvt.rn.{cvt}.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;\n#else\n{plain}\n#endif'
+        )
         unpack = f"low = {up}(twb_{short}{{(uint16_t)x}}); high = {up}(twb_{short}{{(uint16_t)(x >> 16)}});"
         out += [
             pair(f"uint32_t twb_pack_{short}(float low, float high)", gpu, plain, f"Two float32 rounded to {short}, in one register.", down),
@@ -89,14 +98,43 @@ def _pairs() -> tuple[DeviceFunction, ...]:
                 one = "0x3f803f80" if op == "add" else "0x80008000"
                 ptx = f'uint32_t r; asm("{{.reg .b32 c; mov.b32 c, {one}; fma.rn.bf16x2 %0, {args};}}" : "=r"(r) : "r"(x), "r"(y)); return r;'
             gpu = f"#if TWB_ARCH >= 80\n{ptx}\n#else\n{body}\n#endif"
-            out.append(pair(f"uint32_t twb_{op}_{short}x2(uint32_t x, uint32_t y)", gpu, body, f"{op} of two {short} pairs.", f"twb_unpack_{short}", f"twb_pack_{short}"))
+            out.append(
+                pair(
+                    f"uint32_t twb_{op}_{short}x2(uint32_t x, uint32_t y)",
+                    gpu,
+                    body,
+                    f"{op} of two {short} pairs.",
+                    f"twb_unpack_{short}",
+                    f"twb_pack_{short}",
+                )
+            )
         fma = f"float a, b, c, d, e, f; twb_unpack_{short}(x, a, b); twb_unpack_{short}(y, c, d); twb_unpack_{short}(z, e, f);\nreturn twb_pack_{short}(__builtin_fmaf(a, c, e), __builtin_fmaf(b, d, f));"
         gpu_fma = f'uint32_t r; asm("fma.rn.{cvt} %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z)); return r;'
-        out.append(pair(f"uint32_t twb_fma_{short}x2(uint32_t x, uint32_t y, uint32_t z)", gpu_fma, fma, f"x * y + z of {short} pairs, rounded once.", f"twb_unpack_{short}", f"twb_pack_{short}", least_arch=80))
+        out.append(
+            pair(
+                f"uint32_t twb_fma_{short}x2(uint32_t x, uint32_t y, uint32_t z)",
+                gpu_fma,
+                fma,
+                f"x * y + z of {short} pairs, rounded once.",
+                f"twb_unpack_{short}",
+                f"twb_pack_{short}",
+                least_arch=80,
+            )
+        )
         for op, sign in (("min", "<"), ("max", ">")):
             body = f"float a, b, c, d; twb_unpack_{short}(x, a, b); twb_unpack_{short}(y, c, d);\nfloat l = a {sign} c ? a : c, h = b {sign} d ? b : d;\nreturn twb_pack_{short}(c != c ? a : l, d != d ? b : h);"
             gpu = f'uint32_t r; asm("{op}.{cvt} %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r;'
-            out.append(pair(f"uint32_t twb_{op}_{short}x2(uint32_t x, uint32_t y)", gpu, body, f"{op} of two {short} pairs; a NaN gives way to a number.", f"twb_unpack_{short}", f"twb_pack_{short}", least_arch=80))
+            out.append(
+                pair(
+                    f"uint32_t twb_{op}_{short}x2(uint32_t x, uint32_t y)",
+                    gpu,
+                    body,
+                    f"{op} of two {short} pairs; a NaN gives way to a number.",
+                    f"twb_unpack_{short}",
+                    f"twb_pack_{short}",
+                    least_arch=80,
+                )
+            )
     for short in ("e4m3", "e5m2"):
         down, up = f"twb_f32_to_{short}_sat", f"twb_{short}_to_f32"
         plain = f"return (uint16_t)((uint32_t){down}(low).bits | (uint32_t){down}(high).bits << 8);"
@@ -104,8 +142,21 @@ def _pairs() -> tuple[DeviceFunction, ...]:
         plain_up = f"low = {up}(twb_{short}{{(uint8_t)x}}); high = {up}(twb_{short}{{(uint8_t)(x >> 8)}});"
         gpu_up = f'#if TWB_ARCH >= 89\nuint32_t r; asm("cvt.rn.f16x2.{short}x2 %0, %1;" : "=r"(r) : "h"(x)); twb_unpack_f16(r, low, high);\n#else\n{plain_up}\n#endif'
         out += [
-            pair(f"uint16_t twb_pack_{short}_sat(float low, float high)", gpu, plain, f"Two float32 rounded to {short}, too large ones to the largest number.", down),
-            pair(f"void twb_unpack_{short}(uint16_t x, float &low, float &high)", gpu_up, plain_up, f"The two {short} of 16 bits as float32.", up, "twb_unpack_f16"),
+            pair(
+                f"uint16_t twb_pack_{short}_sat(float low, float high)",
+                gpu,
+                plain,
+                f"Two float32 rounded to {short}, too large ones to the largest number.",
+                down,
+            ),
+            pair(
+                f"void twb_unpack_{short}(uint16_t x, float &low, float &high)",
+                gpu_up,
+                plain_up,
+                f"The two {short} of 16 bits as float32.",
+                up,
+                "twb_unpack_f16",
+            ),
         ]
     return tuple(out)
 

@@ -14,19 +14,38 @@ def copy_functions() -> tuple[DeviceFunction, ...]:
         pair(
             "template <int BYTES, class D, class S> void twb_cp_async(D to, S from, bool valid = true)",
             'static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");\n'
-            "uint32_t d = (uint32_t)__cvta_generic_to_shared(to), n = valid ? BYTES : 0;\nuint64_t s = (uint64_t)__cvta_generic_to_global(from);\n" + _CACHE,
+            "uint32_t d = (uint32_t)__cvta_generic_to_shared(to), n = valid ? BYTES : 0;\nuint64_t s = (uint64_t)__cvta_generic_to_global(from);\n"
+            + _CACHE,
             'static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");\n'
             "void *d = to.place(BYTES, TWBE_ASYNC), *s = valid ? from.place(BYTES, TWBE_ASYNC) : d;\n"
             "twbe_cp_async(to.at, d, s, BYTES, valid ? BYTES : 0);",
             "Start to copy BYTES (4, 8 or 16) bytes from global to shared memory; zeros if not `valid`, and then `from` is not read.",
             least_arch=80,
         ),
-        pair("void twb_cp_async_commit()", 'asm volatile("cp.async.commit_group;" ::: "memory");', "twbe_cp_async_commit();", "Close this thread's group of copies.", least_arch=80),
-        pair("template <int N> void twb_cp_async_wait()", 'asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");', "twbe_cp_async_wait(N);", "Wait until at most the N newest groups of this thread run.", least_arch=80),
-        pair("void twb_cp_async_wait_all()", 'asm volatile("cp.async.wait_all;" ::: "memory");', "twbe_cp_async_wait_all();", "Wait for all copies of this thread.", least_arch=80),
+        pair(
+            "void twb_cp_async_commit()",
+            'asm volatile("cp.async.commit_group;" ::: "memory");',
+            "twbe_cp_async_commit();",
+            "Close this thread's group of copies.",
+            least_arch=80,
+        ),
+        pair(
+            "template <int N> void twb_cp_async_wait()",
+            'asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");',
+            "twbe_cp_async_wait(N);",
+            "Wait until at most the N newest groups of this thread run.",
+            least_arch=80,
+        ),
+        pair(
+            "void twb_cp_async_wait_all()",
+            'asm volatile("cp.async.wait_all;" ::: "memory");',
+            "twbe_cp_async_wait_all();",
+            "Wait for all copies of this thread.",
+            least_arch=80,
+        ),
         *(_matrix("ld", count, trans) for count in (1, 2, 4) for trans in (False, True)),
         *(_matrix("st", count, trans) for count in (1, 2, 4) for trans in (False, True)),
-    )  # fmt: skip
+    )
 
 
 def _matrix(kind: str, count: int, trans: bool) -> DeviceFunction:

@@ -15,5 +15,7 @@ def integer_functions() -> tuple[DeviceFunction, ...]:
         gpu = f.body
         for ours, theirs in _ON_GPU:
             gpu = gpu.replace(ours, theirs)
-        out.append(pair(f.head, gpu, f.body, f"{f.name.split('_')[1]} with the rules of the language: division by zero gives 0, nothing traps.", *f.needs))
+        out.append(
+            pair(f.head, gpu, f.body, f"{f.name.split('_')[1]} with the rules of the language: division by zero gives 0, nothing traps.", *f.needs)
+        )
     return tuple(out)

@@ -26,17 +26,41 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
         return f"return __builtin_pow{f}(10, x);" if name == "exp10" else f"return __builtin_{name}{f}(x);"
 
     unary = [pair(f"{kind} twb_{n}_{short}({kind} x)", f"return {n}{f}(x);", emulated(n), f"{n} of {kind}.") for n in UNARY]
-    binary = [pair(f"{kind} twb_{n}_{short}({kind} a, {kind} b)", f"return {n}{f}(a, b);", f"return __builtin_{n}{f}(a, b);", f"{n} of {kind}.") for n in BINARY]
+    binary = [
+        pair(f"{kind} twb_{n}_{short}({kind} a, {kind} b)", f"return {n}{f}(a, b);", f"return __builtin_{n}{f}(a, b);", f"{n} of {kind}.")
+        for n in BINARY
+    ]
     fmod, b, x = f"twb_fmod_{short}", f"({kind} a, {kind} b)", f"({kind} x)"
     return (
         *unary,
         *binary,
-        pair(f"{kind} twb_fma_{short}({kind} a, {kind} b, {kind} c)", f"return fma{f}(a, b, c);", f"return __builtin_fma{f}(a, b, c);", "a * b + c, rounded once."),
+        pair(
+            f"{kind} twb_fma_{short}({kind} a, {kind} b, {kind} c)",
+            f"return fma{f}(a, b, c);",
+            f"return __builtin_fma{f}(a, b, c);",
+            "a * b + c, rounded once.",
+        ),
         pair(f"{kind} twb_abs_{short}{x}", f"return fabs{f}(x);", f"return __builtin_fabs{f}(x);", "The value without its sign."),
         pair(f"{kind} twb_rsqrt_{short}{x}", f"return rsqrt{f}(x);", f"return 1 / __builtin_sqrt{f}(x);", "1 / sqrt(x)."),
-        pair(f"{kind} twb_min_{short}{b}", f"return fmin{f}(a, b);", f"{kind} m = a < b ? a : b; return b != b ? a : m;", "The smaller; a NaN gives way to a number."),
-        pair(f"{kind} twb_max_{short}{b}", f"return fmax{f}(a, b);", f"{kind} m = a > b ? a : b; return b != b ? a : m;", "The larger; a NaN gives way to a number."),
-        same(f"{kind} twb_sigmoid_{short}{x}", f"{kind} e = twb_exp_{short}(-twb_abs_{short}(x)); return (x < 0 ? e : 1) / (1 + e);", "1 / (1 + exp(-x)).", f"twb_exp_{short}", f"twb_abs_{short}"),
+        pair(
+            f"{kind} twb_min_{short}{b}",
+            f"return fmin{f}(a, b);",
+            f"{kind} m = a < b ? a : b; return b != b ? a : m;",
+            "The smaller; a NaN gives way to a number.",
+        ),
+        pair(
+            f"{kind} twb_max_{short}{b}",
+            f"return fmax{f}(a, b);",
+            f"{kind} m = a > b ? a : b; return b != b ? a : m;",
+            "The larger; a NaN gives way to a number.",
+        ),
+        same(
+            f"{kind} twb_sigmoid_{short}{x}",
+            f"{kind} e = twb_exp_{short}(-twb_abs_{short}(x)); return (x < 0 ? e : 1) / (1 + e);",
+            "1 / (1 + exp(-x)).",
+            f"twb_exp_{short}",
+            f"twb_abs_{short}",
+        ),
         same(f"uint8_t twb_isnan_{short}{x}", "return x != x;", "Whether it is no number."),
         same(f"uint8_t twb_isinf_{short}{x}", "return x == x && x - x != 0;".replace("x - x != 0", "(x - x) != (x - x)"), "Whether it is infinite."),
         same(f"uint8_t twb_isfinite_{short}{x}", "return x - x == 0;", "Whether it is a finite number."),
@@ -46,10 +70,14 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
             f"{kind} twb_floordiv_{short}{b}",
             f"if (b == 0) return a / b;\n{kind} r = {fmod}(a, b), q = (a - r) / b;\nif (r != 0 && (r < 0) != (b < 0)) q -= 1;\n"
             f"{kind} n = twb_floor_{short}(q);\nreturn q - n > {half} ? n + 1 : n;",
-            "Python's a // b.", fmod, f"twb_floor_{short}",
+            "Python's a // b.",
+            fmod,
+            f"twb_floor_{short}",
         ),
-        same(f"{kind} twb_floormod_{short}{b}", f"{kind} r = {fmod}(a, b);\nreturn r != 0 && (r < 0) != (b < 0) ? r + b : r;", "Python's a % b.", fmod),
-    )  # fmt: skip
+        same(
+            f"{kind} twb_floormod_{short}{b}", f"{kind} r = {fmod}(a, b);\nreturn r != 0 && (r < 0) != (b < 0) ? r + b : r;", "Python's a % b.", fmod
+        ),
+    )
 
 
 def _approximations() -> tuple[DeviceFunction, ...]:
@@ -65,7 +93,15 @@ def _approximations() -> tuple[DeviceFunction, ...]:
     out = []
     for name, (op, exact, arch) in ops.items():
         host = f"x = {_flush('x')};\nfloat r = {exact};\nreturn {_flush('r')};" if "ftz" in op else f"return {exact};"
-        out.append(pair(f"float twb_{name}_approx(float x)", f'float r; asm("{op} %0, %1;" : "=f"(r) : "f"(x)); return r;', host, f"{name} by one instruction, approximately.", least_arch=arch))
+        out.append(
+            pair(
+                f"float twb_{name}_approx(float x)",
+                f'float r; asm("{op} %0, %1;" : "=f"(r) : "f"(x)); return r;',
+                host,
+                f"{name} by one instruction, approximately.",
+                least_arch=arch,
+            )
+        )
     return tuple(out)
 
 

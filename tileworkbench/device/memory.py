@@ -42,14 +42,14 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
         pair(
             "template <int N, class P> auto twb_load(P p)",
             _LOAD,
-            "typedef twb_vec<typename P::value, N> V;\nstatic_assert(sizeof(V) <= 16, \"a vector access has 16 bytes at most\");\n"
+            'typedef twb_vec<typename P::value, N> V;\nstatic_assert(sizeof(V) <= 16, "a vector access has 16 bytes at most");\n'
             "V v; __builtin_memcpy(&v, p.place(sizeof(V), TWBE_LOAD), sizeof(V)); return v;",
             "Read N elements in one access of 1, 2, 4, 8 or 16 bytes, aligned to its size.",
         ),
         pair(
             "template <int N, class P, class T> void twb_store(P p, twb_vec<T, N> v)",
             _STORE,
-            "static_assert(sizeof(v) <= 16, \"a vector access has 16 bytes at most\");\n__builtin_memcpy(p.place(sizeof(v), TWBE_STORE), &v, sizeof(v));",
+            'static_assert(sizeof(v) <= 16, "a vector access has 16 bytes at most");\n__builtin_memcpy(p.place(sizeof(v), TWBE_STORE), &v, sizeof(v));',
             "Write N elements in one access of 1, 2, 4, 8 or 16 bytes, aligned to its size.",
         ),
         pair(
@@ -66,5 +66,10 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
         pair("void twb_fence_block()", "__threadfence_block();", "", "Order this thread's memory accesses for its block."),
         pair("void twb_fence_gpu()", "__threadfence();", "", "Order this thread's memory accesses for the whole GPU."),
         pair("void twb_fence_system()", "__threadfence_system();", "", "Order this thread's memory accesses for host and other GPUs too."),
-        pair("void twb_fail(int number)", "printf(\"TWB_FAIL %d\\n\", number); __trap();", "twbe_fail(number);", "End the kernel: assertion `number` did not hold."),
-    )  # fmt: skip
+        pair(
+            "void twb_fail(int number)",
+            'printf("TWB_FAIL %d\\n", number); __trap();',
+            "twbe_fail(number);",
+            "End the kernel: assertion `number` did not hold.",
+        ),
+    )

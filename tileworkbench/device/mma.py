@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from .function import DeviceFunction, pair
 
-_KIND = {"f16": "TWBE_F16", "bf16": "TWBE_BF16", "f32": "TWBE_F32", "tf32": "TWBE_TF32", "e4m3": "TWBE_E4M3", "e5m2": "TWBE_E5M2", "s8": "TWBE_S8", "u8": "TWBE_U8", "s32": "TWBE_S32", "f64": "TWBE_F64"}
+_KIND = {
+    "f16": "TWBE_F16",
+    "bf16": "TWBE_BF16",
+    "f32": "TWBE_F32",
+    "tf32": "TWBE_TF32",
+    "e4m3": "TWBE_E4M3",
+    "e5m2": "TWBE_E5M2",
+    "s8": "TWBE_S8",
+    "u8": "TWBE_U8",
+    "s32": "TWBE_S32",
+    "f64": "TWBE_F64",
+}
 _SIZE = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
 
@@ -24,7 +35,16 @@ def mma_functions() -> tuple[DeviceFunction, ...]:
         *(_mma(16, 32, "f32", a, b, 89) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
     ]
     f64 = 'asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));'
-    return (*made, pair("void twb_mma_m8n8k4_f64(double (&d)[2], double a, double b)", f64, "twbe_mma(d, &a, &b, 8, 4, TWBE_F64, TWBE_F64, TWBE_F64);", "d += a b for 8x8x4 float64.", least_arch=80))
+    return (
+        *made,
+        pair(
+            "void twb_mma_m8n8k4_f64(double (&d)[2], double a, double b)",
+            f64,
+            "twbe_mma(d, &a, &b, 8, 4, TWBE_F64, TWBE_F64, TWBE_F64);",
+            "d += a b for 8x8x4 float64.",
+            least_arch=80,
+        ),
+    )
 
 
 def _mma(m: int, k: int, d: str, a: str, b: str, arch: int) -> DeviceFunction:
@@ -43,4 +63,6 @@ def _mma(m: int, k: int, d: str, a: str, b: str, arch: int) -> DeviceFunction:
     text = f"{op} {group(0, regs_d)}, {group(regs_d, regs_a)}, {group(regs_d + regs_a, regs_b)}, {group(0, regs_d)};"
     host = f"twbe_mma(d, a, b, {m}, {k}, {_KIND[d]}, {_KIND[a]}, {_KIND[b]});"
     head = f"void twb_mma_{shape}_{d}_{types}({kind} (&d)[{regs_d}], const uint32_t (&a)[{regs_a}], const uint32_t (&b)[{regs_b}])"
-    return pair(head, f'asm volatile("{text}" : {outs} : {ins});', host, f"d += a b for {m}x8x{k} matrices of {a} and {b}, added up as {d}.", least_arch=arch)
+    return pair(
+        head, f'asm volatile("{text}" : {outs} : {ins});', host, f"d += a b for {m}x8x{k} matrices of {a} and {b}, added up as {d}.", least_arch=arch
+    )

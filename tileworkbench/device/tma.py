@@ -16,16 +16,54 @@ def tma_functions() -> tuple[DeviceFunction, ...]:
     tensor = [f for rank in range(1, 6) for f in (_load(rank), _multicast(rank), *(_store(rank, op) for op in ("", "add", "min", "max")))]
     sm = '"r"((uint32_t)__cvta_generic_to_shared({}))'
     bulk_load = f'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: {sm.format("to")}, "l"(from), "r"(bytes), {sm.format("bar")} : "memory");'
-    bulk_store = f'asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), {sm.format("from")}, "r"(bytes) : "memory");'
+    bulk_store = (
+        f'asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), {sm.format("from")}, "r"(bytes) : "memory");'
+    )
     return (
-        pair(f"void twb_tma_prefetch({_MAP})", 'asm volatile("prefetch.tensormap [%0];" :: "l"((uint64_t)map) : "memory");', "", "Fetch a tensor map into its cache.", least_arch=90),
+        pair(
+            f"void twb_tma_prefetch({_MAP})",
+            'asm volatile("prefetch.tensormap [%0];" :: "l"((uint64_t)map) : "memory");',
+            "",
+            "Fetch a tensor map into its cache.",
+            least_arch=90,
+        ),
         *tensor,
-        pair("template <class D, class S> void twb_bulk_load(D to, S from, uint32_t bytes, twb_shared<uint64_t> bar)", bulk_load, "twbe_bulk(to.at, to.high, (void *)from.p, from.b, bytes, bar.at, 0);", "Start to copy `bytes` in a row to shared memory (all multiples of 16).", least_arch=90),
-        pair("template <class D, class S> void twb_bulk_store(D to, S from, uint32_t bytes)", bulk_store, "twbe_bulk(from.at, from.high, (void *)to.p, to.b, bytes, 0, 1);", "Start to copy `bytes` in a row to global memory (all multiples of 16).", least_arch=90),
-        pair("void twb_bulk_commit()", 'asm volatile("cp.async.bulk.commit_group;" ::: "memory");', "twbe_bulk_commit();", "Close this thread's group of bulk stores.", least_arch=90),
-        pair("template <int N> void twb_bulk_wait_read()", 'asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(N) : "memory");', "twbe_bulk_wait(N);", "Wait until all but the N newest groups have read shared memory.", least_arch=90),
-        pair("template <int N> void twb_bulk_wait()", 'asm volatile("cp.async.bulk.wait_group %0;" :: "n"(N) : "memory");', "twbe_bulk_wait(N);", "Wait until all but the N newest groups have written global memory.", least_arch=90),
-    )  # fmt: skip
+        pair(
+            "template <class D, class S> void twb_bulk_load(D to, S from, uint32_t bytes, twb_shared<uint64_t> bar)",
+            bulk_load,
+            "twbe_bulk(to.at, to.high, (void *)from.p, from.b, bytes, bar.at, 0);",
+            "Start to copy `bytes` in a row to shared memory (all multiples of 16).",
+            least_arch=90,
+        ),
+        pair(
+            "template <class D, class S> void twb_bulk_store(D to, S from, uint32_t bytes)",
+            bulk_store,
+            "twbe_bulk(from.at, from.high, (void *)to.p, to.b, bytes, 0, 1);",
+            "Start to copy `bytes` in a row to global memory (all multiples of 16).",
+            least_arch=90,
+        ),
+        pair(
+            "void twb_bulk_commit()",
+            'asm volatile("cp.async.bulk.commit_group;" ::: "memory");',
+            "twbe_bulk_commit();",
+            "Close this thread's group of bulk stores.",
+            least_arch=90,
+        ),
+        pair(
+            "template <int N> void twb_bulk_wait_read()",
+            'asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(N) : "memory");',
+            "twbe_bulk_wait(N);",
+            "Wait until all but the N newest groups have read shared memory.",
+            least_arch=90,
+        ),
+        pair(
+            "template <int N> void twb_bulk_wait()",
+            'asm volatile("cp.async.bulk.wait_group %0;" :: "n"(N) : "memory");',
+            "twbe_bulk_wait(N);",
+            "Wait until all but the N newest groups have written global memory.",
+            least_arch=90,
+        ),
+    )
 
 
 def _coordinates(rank: int) -> tuple[str, str, str]:
@@ -58,9 +96,19 @@ def _multicast(rank: int) -> DeviceFunction:
 
 def _store(rank: int, op: str) -> DeviceFunction:
     parameters, names, operands = _coordinates(rank)
-    start = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{op}.tile.bulk_group" if op else f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group"
+    start = (
+        f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{op}.tile.bulk_group"
+        if op
+        else f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group"
+    )
     gpu = f'asm volatile("{start} [%0, {_slots(2, rank)}], [%1];" :: "l"((uint64_t)map), "r"((uint32_t)__cvta_generic_to_shared(from)), {operands} : "memory");'
     mode = {"": 1, "add": 2, "min": 3, "max": 4}[op]
     host = f"int c[] = {{{names}}}; twbe_tma_store(map, from.at, from.high, c, {rank}, {mode});"
     name = f"twb_tma_{'reduce_' + op if op else 'store'}_{rank}d"
-    return pair(f"template <class S> void {name}(const twb_tensor_map *map, S from, {parameters})", gpu, host, f"Start to {op or 'store'} a box of rank {rank} {'into' if op else 'to'} global memory.", least_arch=90)
+    return pair(
+        f"template <class S> void {name}(const twb_tensor_map *map, S from, {parameters})",
+        gpu,
+        host,
+        f"Start to {op or 'store'} a box of rank {rank} {'into' if op else 'to'} global memory.",
+        least_arch=90,
+    )

@@ -25,7 +25,13 @@ def _reduction(op: str, mode: int, signed: bool) -> DeviceFunction:
     kind, number = ("int32_t", mode + 16) if signed else ("uint32_t", mode)
     name = f"twb_redux_{op}_{'i32' if signed else 'u32'}"
     says = f"The {op} of all lanes' values, in every lane."
-    return pair(f"{kind} {name}({kind} value, {_MASK})", f"return __reduce_{op}_sync(mask, value);", f"return ({kind})twbe_vote({number}, (uint32_t)value, mask);", says, least_arch=80)
+    return pair(
+        f"{kind} {name}({kind} value, {_MASK})",
+        f"return __reduce_{op}_sync(mask, value);",
+        f"return ({kind})twbe_vote({number}, (uint32_t)value, mask);",
+        says,
+        least_arch=80,
+    )
 
 
 def warp_functions() -> tuple[DeviceFunction, ...]:
@@ -35,10 +41,30 @@ def warp_functions() -> tuple[DeviceFunction, ...]:
         _shuffle("twb_shfl_up", "__shfl_up_sync", 1, "delta", "The value of the lane `delta` below; the own one at the edge."),
         _shuffle("twb_shfl_down", "__shfl_down_sync", 2, "delta", "The value of the lane `delta` above; the own one at the edge."),
         _shuffle("twb_shfl_xor", "__shfl_xor_sync", 3, "bits", "The value of the lane whose number differs in `bits`."),
-        pair(f"uint32_t twb_ballot(bool holds, {_MASK})", "return __ballot_sync(mask, holds);", "return (uint32_t)twbe_vote(0, holds, mask);", "One bit for each lane where `holds`."),
-        pair(f"bool twb_any(bool holds, {_MASK})", "return __any_sync(mask, holds);", "return twbe_vote(1, holds, mask) != 0;", "Whether it holds in some lane."),
-        pair(f"bool twb_all(bool holds, {_MASK})", "return __all_sync(mask, holds);", "return twbe_vote(2, holds, mask) != 0;", "Whether it holds in all lanes."),
-        pair(f"uint32_t twb_match_any(uint64_t value, {_MASK})", "return __match_any_sync(mask, value);", "return (uint32_t)twbe_vote(3, value, mask);", "The lanes whose value is this lane's."),
+        pair(
+            f"uint32_t twb_ballot(bool holds, {_MASK})",
+            "return __ballot_sync(mask, holds);",
+            "return (uint32_t)twbe_vote(0, holds, mask);",
+            "One bit for each lane where `holds`.",
+        ),
+        pair(
+            f"bool twb_any(bool holds, {_MASK})",
+            "return __any_sync(mask, holds);",
+            "return twbe_vote(1, holds, mask) != 0;",
+            "Whether it holds in some lane.",
+        ),
+        pair(
+            f"bool twb_all(bool holds, {_MASK})",
+            "return __all_sync(mask, holds);",
+            "return twbe_vote(2, holds, mask) != 0;",
+            "Whether it holds in all lanes.",
+        ),
+        pair(
+            f"uint32_t twb_match_any(uint64_t value, {_MASK})",
+            "return __match_any_sync(mask, value);",
+            "return (uint32_t)twbe_vote(3, value, mask);",
+            "The lanes whose value is this lane's.",
+        ),
         *(_reduction(op, mode, signed) for op, mode in (("add", 4), ("min", 5), ("max", 6)) for signed in (False, True)),
         *(_reduction(op, mode, False) for op, mode in (("and", 7), ("or", 8), ("xor", 9))),
         pair(
@@ -49,4 +75,4 @@ def warp_functions() -> tuple[DeviceFunction, ...]:
             least_arch=90,
         ),
         pair("uint32_t twb_active_mask()", "return __activemask();", "return 0xffffffffu;", "The lanes that run together (in the emulator: all)."),
-    )  # fmt: skip
+    )

@@ -13,7 +13,15 @@ from .function import DeviceFunction, pair
 
 _NAME = re.compile(r"twb_wgmma_(rs_)?m64n(\d+)k(\d+)_(f32|f16|s32)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)")
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
-_ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16"), "s8": ("s32",), "u8": ("s32",)}
+_ACCUMULATORS = {
+    "f16": ("f32", "f16"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "e4m3": ("f32", "f16"),
+    "e5m2": ("f32", "f16"),
+    "s8": ("s32",),
+    "u8": ("s32",),
+}
 
 
 def wgmma_functions() -> tuple[DeviceFunction, ...]:
@@ -21,19 +29,38 @@ def wgmma_functions() -> tuple[DeviceFunction, ...]:
     return (
         pair(
             "uint64_t twb_descriptor(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes, int span)",
-            _DESCRIPTOR, _DESCRIPTOR,
+            _DESCRIPTOR,
+            _DESCRIPTOR,
             "The descriptor of a matrix in shared memory: where it starts, its two strides, and the bytes of a swizzled row (128, 64, 32; 0: plain).",
         ),
-        pair("void twb_wgmma_fence()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', "twbe_wgmma_fence();", "Before the first product, and whenever its registers were touched.", least_arch=90),
-        pair("void twb_wgmma_commit()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");', "twbe_wgmma_commit();", "Close a group of products.", least_arch=90),
-        pair("template <int N> void twb_wgmma_wait()", 'asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");', "twbe_wgmma_wait(N);", "Wait until at most the N newest groups run.", least_arch=90),
+        pair(
+            "void twb_wgmma_fence()",
+            'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");',
+            "twbe_wgmma_fence();",
+            "Before the first product, and whenever its registers were touched.",
+            least_arch=90,
+        ),
+        pair(
+            "void twb_wgmma_commit()",
+            'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");',
+            "twbe_wgmma_commit();",
+            "Close a group of products.",
+            least_arch=90,
+        ),
+        pair(
+            "template <int N> void twb_wgmma_wait()",
+            'asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");',
+            "twbe_wgmma_wait(N);",
+            "Wait until at most the N newest groups run.",
+            least_arch=90,
+        ),
         pair(
             "template <class T, int N> void twb_keep(T (&d)[N])",
             'for (int i = 0; i < N; ++i) {\n    if constexpr (sizeof(T) == 4 && T(0.5f) != T(0)) asm volatile("" : "+f"(d[i]) :: "memory");\n    else asm volatile("" : "+r"(d[i]) :: "memory");\n}',
             "(void)d;",
             "Keep the compiler from moving registers across a fence or a wait.",
         ),
-    )  # fmt: skip
+    )
 
 
 _DESCRIPTOR = """\
@@ -74,5 +101,7 @@ def _product(from_registers: bool, n: int, k: int, d: str, a: str, b: str) -> De
     host = f"twbe_wgmma(d, {'a, 0' if from_registers else 'nullptr, a'}, b, {n}, {k}, {types}, scale_d, 0, 0, {trans});"
     template = f"template <{', '.join(f'int {p}' for p in parameters)}> " if parameters else ""
     operand = "const uint32_t (&a)[4]" if from_registers else "uint64_t a"
-    head = f"{template}void twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}_{d}_{a}_{b}({kind} (&d)[{count}], {operand}, uint64_t b, int scale_d)"
+    head = (
+        f"{template}void twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}_{d}_{a}_{b}({kind} (&d)[{count}], {operand}, uint64_t b, int scale_d)"
+    )
     return pair(head, gpu, host, f"d = a b (+ d) for 64x{n}x{k} matrices of {a} and {b}, added up as {d}.", least_arch=90)

@@ -13,4 +13,17 @@ from .program import Emulated, Program, RunResult
 from .tensor_map import TensorMap
 from .text import Kernel, Source, runtime_files, source
 
-__all__ = ["COUNTERS", "Counters", "Emulated", "Finding", "Kernel", "LineCounters", "Program", "RunResult", "Source", "TensorMap", "runtime_files", "source"]
+__all__ = [
+    "COUNTERS",
+    "Counters",
+    "Emulated",
+    "Finding",
+    "Kernel",
+    "LineCounters",
+    "Program",
+    "RunResult",
+    "Source",
+    "TensorMap",
+    "runtime_files",
+    "source",
+]

@@ -21,6 +21,7 @@ HINTS = {
     "read only": "the parameter is const",
     "barrier": "use one count everywhere, a multiple of 32, and barriers 0 to 15",
     "mbarrier": "initialise it first, with the number of arrivals of one phase",
+    "cluster": "end the kernel with the barrier of the cluster",
     "wgmma": "call the wgmma fence first",
 }
 

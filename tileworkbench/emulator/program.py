@@ -65,7 +65,11 @@ class Program:
             line = ctypes.c_int()
             number = self._library.twbe_failed(ctypes.byref(line))
             where = self.line(line.value)
-            raise DeviceAssertError(f"{kernel.name}: assertion {number} did not hold" + (f" at {where}" if where else "") + (f"\n{result.printed}" if result.printed else ""))
+            raise DeviceAssertError(
+                f"{kernel.name}: assertion {number} did not hold"
+                + (f" at {where}" if where else "")
+                + (f"\n{result.printed}" if result.printed else "")
+            )
         return result
 
     def _findings(self) -> list[Finding]:
@@ -73,7 +77,15 @@ class Program:
         for i in range(self._library.twbe_findings()):
             line, other, times, kind = ctypes.c_int(), ctypes.c_int(), ctypes.c_uint64(), ctypes.c_char_p()
             text = self._library.twbe_finding(i, ctypes.byref(line), ctypes.byref(other), ctypes.byref(times), ctypes.byref(kind))
-            out.append(Finding((kind.value or b"").decode(), self._named(text.decode(errors="replace")), self.line(line.value), self.line(other.value), times.value))
+            out.append(
+                Finding(
+                    (kind.value or b"").decode(),
+                    self._named(text.decode(errors="replace")),
+                    self.line(line.value),
+                    self.line(other.value),
+                    times.value,
+                )
+            )
         return out
 
     def _named(self, text: str) -> str:
@@ -115,7 +127,13 @@ class Emulated:
         three = [_three(v) for v in (grid, block, cluster)]
         self._check(three[0], three[1], three[2])
         packed = pack(self.kernel, args, frozenset(fresh) if sanitize else frozenset())
-        launch = _Launch(*((ctypes.c_uint32 * 3)(*v) for v in three), shared_bytes, COUNT * count + CHECK * sanitize, len(self.program.source.lines) + 1, MAX_FINDINGS)
+        launch = _Launch(
+            *((ctypes.c_uint32 * 3)(*v) for v in three),
+            shared_bytes,
+            COUNT * count + CHECK * sanitize,
+            len(self.program.source.lines) + 1,
+            MAX_FINDINGS,
+        )
         if prod(three[0]) == 0:
             return RunResult((), Counters(LineCounters((0,) * len(COUNTERS)), {}), "")
         with _one_at_a_time:

@@ -50,7 +50,8 @@ class TensorMap:
         if any(not 1 <= b <= 256 for b in self.box):
             return f"a box has 1 to 256 elements along each dimension, not {self.box}"
         if inner % 16 or (self.swizzle and inner > self.swizzle):
-            return f"the innermost row of the box has {inner} bytes: it must be a multiple of 16" + (f" and at most {self.swizzle}" if self.swizzle else "")
+            most = f" and at most {self.swizzle}" if self.swizzle else ""
+            return f"the innermost row of the box has {inner} bytes: it must be a multiple of 16{most}"
         if not self.dims and self.array.strides[-1] != size:
             return "the innermost dimension must lie in a row"
         bad = [s for s in strides if s % 16 or s <= 0]
@@ -64,7 +65,8 @@ class TensorMap:
         five, four, boxes = (*dims, *(1,) * (5 - len(dims))), (*strides, *(0,) * (4 - len(strides))), (*self.box, *(1,) * (5 - len(self.box)))
         size = self.array.dtype.itemsize
         kind = _TYPES.get(self.array.dtype.name, 7)
-        head = struct.pack("<QQ5Q4Q5H6B", self.array.ctypes.data, buffer, *five, *four, *boxes, size, len(dims), SWIZZLES[self.swizzle], self.fill_nan, _MARK, kind)
+        small = (size, len(dims), SWIZZLES[self.swizzle], self.fill_nan, _MARK, kind)
+        head = struct.pack("<QQ5Q4Q5H6B", self.array.ctypes.data, buffer, *five, *four, *boxes, *small)
         return head.ljust(128, b"\0")
 
 

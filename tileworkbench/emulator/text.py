@@ -1,7 +1,7 @@
 """CUDA text to C++ text: author lines become calls, device functions get the emulator's bodies, every kernel gets an entry that Python can call.
 
-    /* gemm.py:29: T.copy(A, a_s) */   ->   twb_at(1);       and line 1 is ("gemm.py", 29, "T.copy(A, a_s)")
-    extern "C" __global__ void __launch_bounds__(128) gemm(twb_global<const twb_f16> A, int32_t n) {...}
+/* gemm.py:29: T.copy(A, a_s) */   ->   twb_at(1);       and line 1 is ("gemm.py", 29, "T.copy(A, a_s)")
+extern "C" __global__ void __launch_bounds__(128) gemm(twb_global<const twb_f16> A, int32_t n) {...}
 """
 
 from __future__ import annotations

@@ -37,14 +37,16 @@ def _load(text: str, arch: str, asked: str, _enabled: bool) -> Program:
     command = cxx_command(compiler)
 
     def build(folder: Path) -> dict[str, Any]:
-        (folder / "kernel.cpp").write_text(made.text)
+        text, part, whole = folder / "kernel.cpp", folder / "kernel.o", folder / "kernel.so"
+        text.write_text(made.text)
         runtime = _runtime(command, compiler)
-        _compile([*command, *KERNEL_FLAGS, *_COMMON, "-c", "-o", str(folder / "kernel.o"), str(folder / "kernel.cpp")], folder / "kernel.o", compiler)
-        _compile([*command, "-shared", "-o", str(folder / "kernel.so"), str(folder / "kernel.o"), str(runtime), "-lm"], folder / "kernel.so", compiler)
-        (folder / "kernel.o").unlink()
+        _compile([*command, *KERNEL_FLAGS, *_COMMON, "-c", "-o", str(part), str(text)], part, compiler)
+        _compile([*command, "-shared", "-o", str(whole), str(part), str(runtime), "-lm"], whole, compiler)
+        part.unlink()
         return {}
 
-    entry, _ = disk.get_or_build(disk.key_of(EMULATOR_ABI, *command, compiler.version, *KERNEL_FLAGS, *_COMMON, made.text, *runtime_files().values()), build)
+    key = disk.key_of(EMULATOR_ABI, *command, compiler.version, *KERNEL_FLAGS, *_COMMON, made.text, *runtime_files().values())
+    entry, _ = disk.get_or_build(key, build)
     return Program(str(entry.folder / "kernel.so"), made)
 
 
@@ -54,7 +56,8 @@ def _runtime(command: tuple[str, ...], compiler: Compiler) -> Path:
     def build(folder: Path) -> dict[str, Any]:
         for name, text in runtime_files().items():
             (folder / name).write_text(text)
-        _compile([*command, *RUNTIME_FLAGS, *_COMMON, "-c", "-o", str(folder / "runtime.o"), str(folder / "runtime.cpp")], folder / "runtime.o", compiler)
+        output = folder / "runtime.o"
+        _compile([*command, *RUNTIME_FLAGS, *_COMMON, "-c", "-o", str(output), str(folder / "runtime.cpp")], output, compiler)
         return {}
 
     key = disk.key_of(EMULATOR_ABI, *command, compiler.version, *RUNTIME_FLAGS, *_COMMON, *runtime_files().values())

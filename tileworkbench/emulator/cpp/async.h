@@ -43,7 +43,10 @@ void settle(Block *b, uint32_t at, MBarrier &m) {
 }
 Block *block_of(uint32_t rank) {
     if (rank == TWBE_OWN) return me()->home;
-    if (rank < run.cluster.size()) return run.cluster[rank];
+    if (rank < run.cluster.size()) {
+        if (!run.cluster[rank]->alive) found("cluster", me()->line, -1, format("%s arrives in block %u of its cluster, which has ended", who(me()).c_str(), rank));
+        return run.cluster[rank];
+    }
     found("out of bounds", me()->line, -1, format("%s asks for block %u of a cluster of %zu", who(me()).c_str(), rank, run.cluster.size()));
     return me()->home;
 }
@@ -103,6 +106,7 @@ void move_piece(const Tma &x, Block *b, uint32_t at, char *global, twb_buffer *b
             if (!load) memset(w, 1, bytes);
         }
     }
+    if (inside && (twb_watch & 1)) sector_seen(x.line, global_number(global, buffer) / 32, !load);
     if (!inside) { if (load) memset(b->memory + at, fill ? 0xff : 0, bytes); return; }
     if (!load && buffer->readonly) { found("read only", x.line, -1, format("%s: a bulk store writes an array that may not be written", who(t).c_str())); return; }
     if (load) memcpy(b->memory + at, global, bytes);

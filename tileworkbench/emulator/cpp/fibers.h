@@ -1,6 +1,6 @@
 // One stack for each thread, and the switch between them.
 namespace {
-enum : size_t { STACK = 128 << 10 };
+enum : size_t { STACK = 256 << 10 };
 char *stacks = nullptr;
 size_t stack_count = 0;
 

@@ -23,6 +23,7 @@ void count_global(const Request &r) {
     std::sort(sectors, sectors + n);
     n = (int)(std::unique(sectors, sectors + n) - sectors);
     bool store = r.kind == TWBE_STORE || r.kind == TWBE_ATOMIC;
+    for (int i = 0; i < n; ++i) sector_seen(r.line, sectors[i], store);
     count(r.line, store ? GLOBAL_STORES : GLOBAL_LOADS);
     count(r.line, store ? GLOBAL_STORE_SECTORS : GLOBAL_LOAD_SECTORS, n);
     count(r.line, store ? GLOBAL_STORE_BYTES : GLOBAL_LOAD_BYTES, (uint64_t)r.lanes * r.bytes);
@@ -138,8 +139,7 @@ extern "C" __attribute__((noinline)) void *twbe_global(void *p, twb_buffer *b, u
     if (writes && b->readonly) { found("read only", t->line, -1, format("%s writes an array that may not be written", who(t).c_str())); return nowhere(); }
     if (bytes > 1 && !(bytes & (bytes - 1)) && (uintptr_t)c % bytes)
         found("misaligned", t->line, -1, format("%s %s %u bytes at address %llu, which is not a multiple of %u", who(t).c_str(), kind_name(kind), bytes, (unsigned long long)(c - b->base), bytes));
-    // arrays of a GPU begin at multiples of 256 bytes, whatever they do here
-    note(t, (uint64_t)(c - b->base) + ((uint64_t)(uintptr_t)b << 40), bytes, kind, (uintptr_t)__builtin_return_address(0));
+    note(t, global_number(c, b), bytes, kind, (uintptr_t)__builtin_return_address(0));
     if (b->written && checks()) {
         uint8_t *w = b->written + (c - b->base);
         if (kind != TWBE_STORE && memchr(w, 0, bytes))
@@ -155,6 +155,7 @@ extern "C" __attribute__((noinline)) void *twbe_shared(uint32_t at, uint32_t low
     if (rank != TWBE_OWN) {
         if (rank >= run.cluster.size()) { found("out of bounds", t->line, -1, format("%s asks for block %u of a cluster of %zu", who(t).c_str(), rank, run.cluster.size())); return nowhere(); }
         b = run.cluster[rank];
+        if (!b->alive) found("cluster", t->line, -1, format("%s %s shared memory of block %u of its cluster, which has ended", who(t).c_str(), kind_name(kind), rank));
     }
     if (at < low || at + bytes > high || at + bytes > TWBE_FIRST + b->shared_bytes || at < TWBE_FIRST) {
         found("out of bounds", t->line, -1, format("%s %s %u bytes at byte %lld of a shared tile of %u bytes (shared memory has %u)", who(t).c_str(), kind_name(kind), bytes,

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 #include <sys/mman.h>
 
@@ -58,7 +59,7 @@ enum Count {
     GLOBAL_LOADS, GLOBAL_STORES, GLOBAL_LOAD_SECTORS, GLOBAL_STORE_SECTORS, GLOBAL_LOAD_BYTES, GLOBAL_STORE_BYTES,
     SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS, SHARED_LOAD_IDEAL, SHARED_STORE_IDEAL, SHARED_LOAD_BYTES, SHARED_STORE_BYTES,
     SHUFFLES, VOTES, BARRIERS, BARRIER_WAITS, ATOMICS, ASYNC_COPIES, MATRIX_LOADS, MATRIX_STORES, MMA, MMA_FLOPS, WGMMA, WGMMA_FLOPS,
-    TMA_LOADS, TMA_STORES, TMA_LOAD_BYTES, TMA_STORE_BYTES, ASYNC_BYTES, COUNTS
+    TMA_LOADS, TMA_STORES, TMA_LOAD_BYTES, TMA_STORE_BYTES, ASYNC_BYTES, LOADED_SECTORS, STORED_SECTORS, COUNTS
 };
 struct Line { uint64_t n[COUNTS]; };
 struct Finding { std::string kind, text; int line, other; uint64_t times; };
@@ -73,8 +74,8 @@ struct Run {
     std::vector<Tma *> waiting_tma;
     Barrier cluster_barrier; uint64_t cluster_phase = 0; Clock cluster_done;
     uint32_t threads = 0, async_when = 0;              // threads of the cluster; its asynchronous copies act as one more thread
-    std::vector<uintptr_t> sites;                      // return address -> small number
-    std::unordered_map<uintptr_t, uint32_t> site_of;
+    std::unordered_map<uintptr_t, uint32_t> site_of;   // return address -> small number
+    std::unordered_set<uint64_t> loaded, stored;       // sectors of global memory that were touched at all
     void (*entry)(void **) = nullptr; void **args = nullptr;
     void *main_sp = nullptr;
     bool stop = false; int idle_polls = 0;
@@ -96,6 +97,11 @@ std::string format(const char *text, ...) {
 void found(const char *kind, int line, int other, const std::string &text) {
     for (auto &f : run.findings) if (f.line == line && f.other == other && f.kind == kind) { ++f.times; return; }
     if (run.findings.size() < run.finding_limit) run.findings.push_back({kind, text, line, other, 1});
+}
+// Bytes of an array as a number: arrays of a GPU begin at multiples of 256 bytes, whatever they do here.
+uint64_t global_number(const char *p, const twb_buffer *b) { return (uint64_t)(p - b->base) + ((uint64_t)(uintptr_t)b << 40); }
+void sector_seen(int line, uint64_t sector, bool store) {
+    if ((store ? run.stored : run.loaded).insert(sector).second) count(line, store ? STORED_SECTORS : LOADED_SECTORS);
 }
 std::string who(const Thread *t) {
     const Block *b = t->home;
