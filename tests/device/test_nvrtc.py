@@ -1,0 +1,33 @@
+"""NVRTC takes the GPU's text of every function and of every case, without headers, for every architecture that has it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from device.atomic_cases import CASES as ATOMICS
+from device.hopper_cases import CASES as HOPPER
+from device.number_cases import CASES as NUMBERS
+from device.tile_cases import CASES as TILES
+
+from tileworkbench.device import FUNCTIONS, from_text, library, why_missing
+
+nvrtc = pytest.importorskip("tileworkbench.runtime.nvrtc")
+pytestmark = pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")
+ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_all_functions(arch: str) -> None:
+    names = [name for name in FUNCTIONS if not why_missing(name, arch)]
+    assert len(names) > 300
+    nvrtc.compile_text(library(names, arch, "gpu") + 'extern "C" __global__ void k() {}\n', arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a"])
+def test_all_cases(arch: str) -> None:
+    """The kernels of an architecture as one text, so that templates are made too."""
+    texts = dict.fromkeys(case.text for case in (*NUMBERS, *ATOMICS, *TILES, *HOPPER) if case.arch == arch)
+    assert texts
+    joined = "\n".join(re.sub(r"\bk\(", f"k{i}(", text, count=1) for i, text in enumerate(texts))
+    nvrtc.compile_text(library(from_text(joined), arch, "gpu") + joined, arch)

@@ -1,0 +1,11 @@
+// The runtime of the emulator, one translation unit: the pieces below, in this order, after emu.h and numbers.h.
+#include "emu.h"
+#include "numbers.h"
+#include "state.h"
+#include "fibers.h"
+#include "memory.h"
+#include "schedule.h"
+#include "warp.h"
+#include "async.h"
+#include "wgmma.h"
+#include "api.h"

@@ -1,0 +1,159 @@
+// Threads run in order until they wait. When nobody can run, asynchronous copies that somebody waits for are done; then it is a fault.
+namespace {
+const char *wait_name(const Thread *t) {
+    switch (t->waits) {
+        case AT_BARRIER: return "barrier";
+        case AT_WARP: return t->op->name;
+        case AT_MBARRIER: case AT_POLL: return "mbarrier";
+        case AT_CLUSTER: return "cluster barrier";
+        default: return "log";
+    }
+}
+
+std::string describe_wait(const Thread *t) {
+    if (t->waits == AT_BARRIER) {
+        Barrier &b = t->home->barriers[t->object];
+        return format("barrier %u (%u of %u threads came)", t->object, b.arrived, b.expected);
+    }
+    if (t->waits == AT_MBARRIER || t->waits == AT_POLL) {
+        auto at = t->home->mbarriers.find(t->object);
+        if (at == t->home->mbarriers.end()) return format("mbarrier at byte %u, which was never initialised", t->object - TWBE_FIRST);
+        const MBarrier &m = at->second;
+        return format("mbarrier at byte %u for parity %u (phase %llu has parity %u, %u of %u arrivals missing, %lld bytes missing)", t->object - TWBE_FIRST, t->detail,
+                      (unsigned long long)m.phase, (unsigned)(m.phase & 1), m.pending, m.count, (long long)m.tx);
+    }
+    return wait_name(t);
+}
+
+// Nobody can go on: say what each warp waits for.
+void stuck() {
+    std::string text; const char *kind = "deadlock"; int line = 0, other = -1, told = 0;
+    for (Block *b : run.cluster)
+        for (Warp &w : b->warps) {
+            std::vector<std::pair<std::string, std::string>> seen;  // (what, lanes)
+            std::map<std::string, int> lines; int first = -1;
+            for (int l = 0; l < 32; ++l) {
+                Thread *t = w.lane[l];
+                if (!t) continue;
+                std::string what = t->state == DONE ? "has ended" : "waits at " + describe_wait(t);
+                int at = t->state == DONE ? -1 : t->wait_line;
+                std::string key = what + format("|%d", at);
+                if (seen.empty() || seen.back().first != key) seen.push_back({key, format("%d", l)});
+                else { std::string &range = seen.back().second; range = range.substr(0, range.find('-')) + format("-%d", l); }
+                if (at >= 0) { if (first < 0) first = at; else if (at != first && other < 0) other = at; if (line <= 0) line = at; }
+            }
+            bool all_done = seen.size() == 1 && seen[0].first.compare(0, 9, "has ended") == 0;
+            bool collective = false;
+            for (int l = 0; l < 32; ++l) if (w.lane[l] && w.lane[l]->state == WAITS && (w.lane[l]->waits == AT_WARP || w.lane[l]->waits == AT_BARRIER)) collective = true;
+            if (seen.size() > 1 && collective) kind = "divergent";
+            if (all_done || told++ >= 16) continue;
+            text += format("\n  block (%u, %u, %u) warp %u:", b->x, b->y, b->z, w.index);
+            for (auto &s : seen) {
+                std::string what = s.first.substr(0, s.first.rfind('|')); int at = atoi(s.first.c_str() + s.first.rfind('|') + 1);
+                text += format(" lane%s %s ", s.second.find('-') == std::string::npos ? "" : "s", s.second.c_str()) + what + (at > 0 ? format(" @%d;", at) : ";");
+            }
+        }
+    bool ended = false, at_barrier = false;
+    for (Block *b : run.cluster) for (Thread &t : b->threads) { ended |= t.state == DONE; at_barrier |= t.state == WAITS && t.waits == AT_BARRIER && t.object == 0; }
+    if (ended && at_barrier) kind = "divergent";
+    found(kind, line, other, std::string(strcmp(kind, "divergent") ? "no thread can go on:" : "threads that must come together did not:") + text);
+    run.stop = true;
+}
+
+bool wake_kind(WaitKind kind) {
+    bool any = false;
+    for (Block *b : run.cluster) for (Thread &t : b->threads) if (t.state == WAITS && t.waits == kind) {
+        if (kind == AT_POLL) t.answer = false;
+        wake(&t); any = true;
+    }
+    return any;
+}
+
+bool anybody_left() {
+    for (Block *b : run.cluster) if (b->alive) return true;
+    return false;
+}
+
+void run_cluster() {
+    while (!run.stop) {
+        if (!run.ready.empty()) {
+            Thread *t = run.ready.front(); run.ready.pop_front();
+            t->state = READY; t->waits = NOTHING;
+            twb_me = t;
+            twbe_switch(&run.main_sp, t->sp);
+            continue;
+        }
+        if (!anybody_left()) break;
+        bool full = false;
+        for (Block *b : run.cluster) for (Thread &t : b->threads) full |= t.state == WAITS && t.waits == AT_LOG;
+        if (full) {
+            for (Block *b : run.cluster) for (Warp &w : b->warps) flush(&w);
+            wake_kind(AT_LOG);
+            continue;
+        }
+        if (run_one_tma()) { run.idle_polls = 0; continue; }
+        if (run.idle_polls++ < 1000 && wake_kind(AT_POLL)) continue;
+        stuck();
+    }
+    run.ready.clear();
+}
+}  // namespace
+
+// ---- barriers of a block
+namespace {
+void open_barrier(Barrier &b) {
+    std::vector<Thread *> waiting; waiting.swap(b.waiting);
+    for (Thread *t : waiting) { if (checks()) join(t->clock, b.clock); wake(t); }
+    Warp *last = nullptr;
+    for (Thread *t : waiting) if (t->mates != last) { last = t->mates; flush(last); }
+    b.arrived = 0; b.expected = 0; b.clock.clear();
+}
+
+void arrive(uint32_t id, uint32_t expected, bool waits) {
+    Thread *t = me();
+    if (id >= 16) { found("barrier", t->line, -1, format("%s uses barrier %u; a block has 16", who(t).c_str(), id)); return; }
+    if (expected % 32 && expected != t->home->threads.size()) found("barrier", t->line, -1, format("barrier %u counts %u threads, which is not a multiple of 32", id, expected));
+    Barrier &b = t->home->barriers[id];
+    if (t->lane == 0) { count(t->line, BARRIERS); if (waits) count(t->line, BARRIER_WAITS); }
+    if (b.expected && b.expected != expected) found("barrier", t->line, b.line, format("barrier %u is used with %u and with %u threads", id, b.expected, expected));
+    if (b.arrived && b.line != t->line && id == 0 && b.line > 0 && t->line > 0)
+        found("divergent", t->line, b.line, format("%s comes to __syncthreads here while other threads of the block wait in another one", who(t).c_str()));
+    if (!b.arrived) b.line = t->line;
+    b.expected = expected; ++b.arrived;
+    publish(t, b.clock);
+    if (waits) b.waiting.push_back(t);
+    bool last = b.arrived >= expected;
+    if (last) open_barrier(b);
+    if (waits) suspend(AT_BARRIER, id, expected);
+}
+}  // namespace
+
+extern "C" void twbe_sync() { arrive(0, (uint32_t)me()->home->threads.size(), true); }
+extern "C" void twbe_bar(uint32_t id, uint32_t threads, int waits) { arrive(id, threads, waits); }
+
+// A thread that has ended counts as one that arrived.
+namespace {
+void open_cluster_barrier() {
+    uint32_t left = 0;
+    for (Block *o : run.cluster) left += o->alive;
+    Barrier &b = run.cluster_barrier;
+    if (b.arrived < left || !left) return;
+    b.arrived = 0; ++run.cluster_phase; run.cluster_done.swap(b.clock); b.clock.clear();
+    std::vector<Thread *> waiting; waiting.swap(b.waiting);
+    for (Thread *t : waiting) { if (checks()) join(t->clock, run.cluster_done); wake(t); }
+}
+}  // namespace
+extern "C" void twbe_cluster_arrive() {
+    Thread *t = me();
+    t->cluster_phase = run.cluster_phase + 1;
+    ++run.cluster_barrier.arrived; publish(t, run.cluster_barrier.clock);
+    if (t->lane == 0) count(t->line, BARRIERS);
+    open_cluster_barrier();
+}
+extern "C" void twbe_cluster_wait() {
+    Thread *t = me();
+    if (t->lane == 0) count(t->line, BARRIER_WAITS);
+    if (run.cluster_phase >= t->cluster_phase) { if (checks()) join(t->clock, run.cluster_done); return; }
+    run.cluster_barrier.waiting.push_back(t);
+    suspend(AT_CLUSTER, 0, 0);
+}

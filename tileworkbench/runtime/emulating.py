@@ -1,0 +1,84 @@
+"""CUDA text to a program that runs here: the host's C++ compiler and the disk cache, for `emulator`.
+
+The emulator's own runtime is compiled once and kept as a part; a kernel's text is compiled without optimising much, since it runs a few blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import CompilerError
+from ..emulator import Program, runtime_files, source
+from . import cache as disk
+from .toolchain import Compiler, compile_timeout_s, require_compiler, run
+
+EMULATOR_ABI = "1"
+RUNTIME_FLAGS = ("-O2", "-fno-math-errno")
+KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-fno-strict-aliasing")
+_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-w")
+
+
+def load(text: str, arch: str) -> Program:
+    """The kernels of CUDA `text` (without the device library) for `arch` ("sm_80", "sm_90a"), compiled or from the cache.
+
+    Raises: ValueError as `emulator.source` does; CompilerError if there is no C++ compiler, or the text does not compile.
+    """
+    return _load(text, arch, os.environ.get("TILEWORKBENCH_CC", ""), disk.is_enabled())
+
+
+@cache
+def _load(text: str, arch: str, asked: str, _enabled: bool) -> Program:
+    del asked  # part of the key
+    made, compiler = source(text, arch), require_compiler()
+    command = cxx_command(compiler)
+
+    def build(folder: Path) -> dict[str, Any]:
+        text, part, whole = folder / "kernel.cpp", folder / "kernel.o", folder / "kernel.so"
+        text.write_text(made.text)
+        runtime = _runtime(command, compiler)
+        _compile([*command, *KERNEL_FLAGS, *_COMMON, "-c", "-o", str(part), str(text)], part, compiler)
+        _compile([*command, "-shared", "-o", str(whole), str(part), str(runtime), "-lm"], whole, compiler)
+        part.unlink()
+        return {}
+
+    key = disk.key_of(EMULATOR_ABI, *command, compiler.version, *KERNEL_FLAGS, *_COMMON, made.text, *runtime_files().values())
+    entry, _ = disk.get_or_build(key, build)
+    return Program(str(entry.folder / "kernel.so"), made)
+
+
+def _runtime(command: tuple[str, ...], compiler: Compiler) -> Path:
+    """The object file of the emulator's runtime."""
+
+    def build(folder: Path) -> dict[str, Any]:
+        for name, text in runtime_files().items():
+            (folder / name).write_text(text)
+        output = folder / "runtime.o"
+        _compile([*command, *RUNTIME_FLAGS, *_COMMON, "-c", "-o", str(output), str(folder / "runtime.cpp")], output, compiler)
+        return {}
+
+    key = disk.key_of(EMULATOR_ABI, *command, compiler.version, *RUNTIME_FLAGS, *_COMMON, *runtime_files().values())
+    return disk.get_or_build(key, build, disk.PARTS)[0].folder / "runtime.o"
+
+
+def cxx_command(compiler: Compiler) -> tuple[str, ...]:
+    """The C++ command of a C compiler: g++ beside gcc, clang++ beside clang, `zig c++`. Raises CompilerError if it is not installed."""
+    if compiler.kind == "zig":
+        return (*compiler.command[:-1], "c++")
+    folder, name = os.path.split(compiler.command[0])
+    sibling = {"gcc": "g++", "clang": "clang++"}[compiler.kind]
+    tried = [os.path.join(folder, name.replace(compiler.kind, sibling)) if compiler.kind in name else "", sibling, "c++"]
+    for candidate in tried:
+        found = shutil.which(candidate) if candidate else None
+        if found:
+            return (found, *compiler.command[1:])
+    raise CompilerError(f"the emulator needs a C++ compiler beside {compiler.name}", hint="install g++ or clang++")
+
+
+def _compile(command: list[str], output: Path, compiler: Compiler) -> None:
+    code, said = run(command, compile_timeout_s())
+    if code or not output.exists():
+        raise CompilerError(f"{compiler.name} does not compile the emulated kernel:\n{said[-4000:]}")
