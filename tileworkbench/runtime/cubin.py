@@ -1,7 +1,7 @@
 """What a cubin says of its kernels: registers, stack, shared memory, threads, parameters; and the blocks that fit on a multiprocessor.
 
-A cubin is an ELF file. NVIDIA's facts stand in sections `.nv.info` (of all kernels) and `.nv.info.NAME`, as records of (format, attribute, value); the
-attributes are those that `cuobjdump -elf` names EIATTR_*. Only spills are taken from the compiler's report: the ELF file does not hold them.
+A cubin is an ELF file. NVIDIA's facts stand in sections `.nv.info` (of all kernels) and `.nv.info.NAME`, as records of (format, attribute, value);
+the attributes are those that `cuobjdump -elf` names EIATTR_*. Only spills are taken from the compiler's report: the ELF file does not hold them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class KernelFacts:
     """One kernel of a cubin. Bytes are a block's (`shared_bytes`, without dynamic ones) or a thread's (all others).
 
     `local_bytes` is the stack, which lies in device memory; `spill_stores` and `spill_loads` are the bytes that instructions move there for want of
-    registers, each counted once however often it runs. `max_threads`: of `__launch_bounds__`, 0 where there are none. `params`: (offset, size) of each.
+    registers, each counted once however often it runs. `max_threads`: of `__launch_bounds__`, 0 where there are none. `params`: (offset, size) of
+    each.
     """
 
     name: str
@@ -72,14 +73,17 @@ def read_cubin(cubin: bytes, log: str = "") -> tuple[KernelFacts, ...]:
     """The kernels of a cubin, by name; `log` is the compiler's report. Raises InternalError for bytes that are no cubin."""
     elf = _Elf(cubin)
     spills = {name: (int(stores), int(loads)) for name, _, stores, loads in _REPORT.findall(log)}
-    registers, stack = {}, {}
+    registers: dict[int, int] = {}
+    stack: dict[int, int] = {}
     for attribute, value in elf.records(".nv.info"):
         if attribute in (REGCOUNT, FRAME_SIZE, MIN_STACK_SIZE):
             symbol, number = struct.unpack("<II", value)
             found = registers if attribute == REGCOUNT else stack
             found[symbol] = max(found.get(symbol, 0), number)
     kernels = [(i, s) for i, s in enumerate(elf.symbols) if s.is_kernel]
-    return tuple(sorted((_kernel(elf, s, registers.get(i, 0), stack.get(i, 0), spills.get(s.name, (0, 0))) for i, s in kernels), key=lambda k: k.name))
+    return tuple(
+        sorted((_kernel(elf, s, registers.get(i, 0), stack.get(i, 0), spills.get(s.name, (0, 0))) for i, s in kernels), key=lambda k: k.name)
+    )
 
 
 def _kernel(elf: _Elf, symbol: _Symbol, registers: int, stack: int, spills: tuple[int, int]) -> KernelFacts:

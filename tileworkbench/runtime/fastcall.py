@@ -37,7 +37,7 @@ def make(
         return None
     if any(t.strides is not None for t in signature.tensors):
         return None
-    writer = _Writer(signature, kinds)
+    writer = Writer(signature, kinds)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_entry": entry, "_fail": fail, "_slow": slow, "_limit": LIMIT, "_threads": LIMIT.of(threads)}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -51,7 +51,7 @@ def pack_format(signature: Signature) -> str:
     return f"={'Q' * (len(signature.tensors) + len(signature.workspaces))}{'q' * len(signature.dims)}{scalars}"
 
 
-class _Writer:
+class Writer:
     """Writes the function; `names` collects the values that it refers to."""
 
     def __init__(self, signature: Signature, kinds: tuple[str, ...]) -> None:
@@ -114,7 +114,7 @@ class _Writer:
     def check_kind(self, spec: TensorSpec) -> None:
         i = self.index[spec.name]
         if self.kinds[spec.name] == "torch":
-            self.names[f"_t{i}"] = getattr(sys.modules["torch"], _plain(spec.dtype))
+            self.names[f"_t{i}"] = getattr(sys.modules["torch"], plain_name(spec.dtype))
             tests = f"type(a{i}) is not _tensor or a{i}.dtype is not _t{i} or not a{i}.is_cpu or a{i}.is_neg()"
         else:
             self.names[f"_t{i}"] = spec.numpy_dtype()
@@ -172,7 +172,7 @@ class _Writer:
         if first == "torch":
             torch = sys.modules["torch"]
             self.names["_torch_empty"] = torch.empty
-            self.names[f"_t{i}"] = getattr(torch, _plain(spec.dtype))
+            self.names[f"_t{i}"] = getattr(torch, plain_name(spec.dtype))
             self.add(f"a{i} = _torch_empty({shape}, dtype=_t{i}, device='cpu')")
             self.add(f"p{i} = a{i}.data_ptr()")
             return
@@ -200,7 +200,7 @@ class _Writer:
             self.add(f"return {', '.join(outs)}{',' if self.signature.returns_tuple else ''}")
 
 
-def _plain(dtype: DType) -> str:
+def plain_name(dtype: DType) -> str:
     return "float32" if dtype == "tfloat32" else str(dtype)
 
 

@@ -51,7 +51,7 @@ def of_capability(major: int, minor: int) -> str:
 
 
 def why_not_on(arch: str, device: tuple[int, int]) -> str:
-    """Why machine code for `arch` does not run on a device of that capability, or "". Code runs within its major number, upwards; `a` only at home."""
+    """Why machine code for `arch` does not run on a device of that capability, or "". Code runs upwards within its major number, `a` only at home."""
     mine = capability(arch)
     if arch.endswith("a") and mine != device or mine[0] != device[0] or mine[1] > device[1]:
         return f"code for {arch} does not run on a GPU of compute capability {device[0]}.{device[1]} (that is {of_capability(*device)})"

@@ -104,15 +104,20 @@ class JITKernel:
 
     def short_way(self, slow: fastcall.Slow) -> Callable[..., Any] | None:
         """A function for calls like the last one, without the checks that explain themselves; it hands other calls to `slow`. None: there is none."""
+        if self._kinds is None:
+            return None
+        own: Callable[..., Callable[..., Any] | None] | None = getattr(self.executable, "short_way", None)
+        if own is not None:
+            return own(self.signature, self._kinds, slow)
         entry = self.executable.entry
-        if entry is None or self._kinds is None:
+        if entry is None:
             return None
         return fastcall.make(self.signature, self._kinds, entry, self.executable.fail, self._threads, slow)
 
     @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
-        return bind(self.signature, args, kwargs, LIMIT.of(self._threads))
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), getattr(self.executable, "memory", None))
 
     @property
     def num_threads(self) -> int:

@@ -1,7 +1,7 @@
 """NVRTC, NVIDIA's compiler as a library: CUDA text -> machine code, without a GPU or a driver.
 
-It is looked for in this order: $TILEWORKBENCH_NVRTC (a path, or "none"), NVIDIA's wheels, $CUDA_HOME or $CUDA_PATH, the system's libraries. Nothing is
-imported for that, only `ctypes` opens the library.
+It is looked for in this order: $TILEWORKBENCH_NVRTC (a path, or "none"), NVIDIA's wheels, $CUDA_HOME or $CUDA_PATH, the system's libraries. Nothing
+is imported for that, only `ctypes` opens the library.
 
     made = compile_text(text, "sm_90a")
     made.cubin, made.log
@@ -31,9 +31,9 @@ MINIMAL = "--minimal"  # without textures and the like: halves the time
 SINCE_MINIMAL = (12, 4)
 REPORT = "--ptxas-options=-v"  # asks for the resources of each kernel, spills among them
 OK, INVALID_OPTION = 0, 5
-_WHEELS = ("cu*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
+_WHEELS = ("cu[0-9]*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
 _SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)")
-_NOT_NEEDED = re.compile(r"libnvrtc\.so\.\d+(\.\d+)*$")
+_LIBRARY = re.compile(r"libnvrtc\.so\.\d+(\.\d+)*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +140,16 @@ def candidates(asked: str = "", toolkit: str = "") -> list[str]:
     """Libraries to try, best first; only `asked` if the user named one, none at all if that is "none"."""
     if asked:
         return [] if asked == "none" else [asked]
-    folders = _wheel_folders()
+    folders = wheel_folders()
     found = [path for folder in folders for pattern in _WHEELS for path in folder.glob(pattern)]
     if toolkit:
         found += [path for name in ("lib64", "lib") for path in (Path(toolkit) / name).glob("libnvrtc.so*")]
-    named = [str(p) for p in sorted(found, key=_number, reverse=True) if _NOT_NEEDED.search(p.name) or p.name == "libnvrtc.so"]
+    named = [str(p) for p in sorted(found, key=_number, reverse=True) if _LIBRARY.search(p.name) or p.name == "libnvrtc.so"]
     system = ctypes.util.find_library("nvrtc")
     return [*named, *([system] if system else [])]
 
 
-def _wheel_folders() -> list[Path]:
+def wheel_folders() -> list[Path]:
     """Where NVIDIA's wheels put their files: `nvidia` is a package without code."""
     try:
         spec = importlib.util.find_spec("nvidia")
@@ -176,7 +176,9 @@ def compile_text(text: str, arch: str, flags: Sequence[str] = (), lines: Mapping
     if code == OK:
         return Made(arch, cubin, log, compiler.name)
     if code == INVALID_OPTION:
-        raise CompilerError(f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}")
+        raise CompilerError(
+            f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}"
+        )
     if not any("error" in d.severity for d in diagnostics.parse(log)):  # the report of resources hides what the assembler has to say
         log = compiler.compile(text, options)[1] or log
     raise _fault(log, text, lines or {}, compiler.name, arch)
