@@ -10,7 +10,7 @@ typedef struct { int id; char pad[4]; unsigned value[16]; } Attribute;
 typedef struct { unsigned grid[3], block[3], shared; uint64_t stream; const Attribute *attrs; unsigned count; } Config;
 
 /* what tests read and set */
-static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced;
+static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced, event_stream;
 static Config last;
 static Attribute attrs[4];
 static uint64_t function, function_shared[8];
@@ -32,6 +32,7 @@ API fake_get(const char *name) {
   if (!strcmp(name, "encoded")) return encoded;
   if (!strcmp(name, "loaded")) return loaded;
   if (!strcmp(name, "synced")) return synced;
+  if (!strcmp(name, "event_stream")) return event_stream;
   if (!strcmp(name, "context")) return (int)current;
   if (!strcmp(name, "shared")) return (int)last.shared;
   if (!strcmp(name, "stream")) return (int)last.stream;
@@ -66,6 +67,11 @@ API cuModuleGetGlobal_v2(uint64_t *p, size_t *size, uint64_t m, const char *name
 API cuFuncSetAttribute(uint64_t f, int a, int v) { if (a == 8) function_shared[f & 7] = (uint64_t)v; return OK; }
 API cuStreamSynchronize(uint64_t s) { (void)s; ++synced; return sync_answer; }
 API cuStreamIsCapturing(uint64_t s, int *v) { (void)s; *v = capturing; return OK; }
+API cuEventCreate(uint64_t *e, unsigned flags) { (void)flags; *e = 90; return OK; }
+API cuEventRecord(uint64_t e, uint64_t s) { (void)e; event_stream = (int)s; return OK; }
+API cuEventSynchronize(uint64_t e) { (void)e; return OK; }
+API cuEventDestroy_v2(uint64_t e) { (void)e; return OK; }
+API cuEventElapsedTime(float *ms, uint64_t a, uint64_t b) { (void)a; (void)b; *ms = 0.25f; return OK; }
 API cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { memcpy(to, (const void *)from, n); return OK; }
 API cuMemsetD32_v2(uint64_t p, unsigned v, size_t n) { for (size_t i = 0; i < n; ++i) ((unsigned *)p)[i] = v; return OK; }
 API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *dims, const uint64_t *strides, const unsigned *box,

@@ -78,7 +78,9 @@ def test_every_argument_arrives(driver: FakeDriver) -> None:
     assert (driver.get("stream"), driver.shape(), driver.get("count")) == (9, (1, 1, 1, 128, 1, 1), 0)
 
 
-@pytest.mark.parametrize(("value", "bits"), [(1.0, 0x3F80), (1.00390625, 0x3F80), (1.01171875, 0x3F82), (-2.5, 0xC020), (1e39, 0x7F80), (float("nan"), 0x7FC0)])
+@pytest.mark.parametrize(
+    ("value", "bits"), [(1.0, 0x3F80), (1.00390625, 0x3F80), (1.01171875, 0x3F82), (-2.5, 0xC020), (1e39, 0x7F80), (float("nan"), 0x7FC0)]
+)
 def test_a_bfloat16_goes_as_its_bits(driver: FakeDriver, value: float, bits: int) -> None:
     """Rounded to nearest; of 1 + 1/256 and 1 + 3/256, halfway between two, the even one."""
     driver.expect(2)
@@ -170,7 +172,8 @@ def test_a_tensor_that_no_map_fits_is_refused(driver: FakeDriver, pointer: int, 
 
 
 @pytest.mark.parametrize(
-    ("box", "swizzle", "why"), [((128, 8), 128, "swizzle spans 128"), ((64, 512), 128, "1 to 256"), ((4, 8), 0, "multiple of 16"), ((64,), 128, "1 box sizes")]
+    ("box", "swizzle", "why"),
+    [((128, 8), 128, "swizzle spans 128"), ((64, 512), 128, "1 to 256"), ((4, 8), 0, "multiple of 16"), ((64,), 128, "1 box sizes")],
 )
 def test_a_box_that_cannot_be_is_our_fault(driver: FakeDriver, box: tuple[int, ...], swizzle: int, why: str) -> None:
     spec = TensorMap("A", "bfloat16", MAP.dims, MAP.strides, box, swizzle)
@@ -273,11 +276,11 @@ def test_without_a_driver_the_error_says_so(driver: FakeDriver, monkeypatch: pyt
 
 # ------------------------------------------------------------------------------------------- the target, from call to launch
 @pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaTarget]:
+def target(monkeypatch: pytest.MonkeyPatch) -> CudaTarget:
     """Target "cuda" with text written by hand."""
     made = CudaTarget(scale_add_text)
     monkeypatch.setitem(targets._added, "cuda", made)
-    yield made
+    return made
 
 
 def arrays(n: int) -> list[FakeArray]:
@@ -313,9 +316,33 @@ def test_outputs_come_back_as_what_came_in(driver: FakeDriver, target: CudaTarge
         assert driver.arguments("QQQfq") == (a.data.ptr, b.data.ptr, c.data.ptr, 0.5, 300)
 
 
+def test_the_devices_clock_and_the_compilers_numbers(
+    driver: FakeDriver, target: CudaTarget, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    timing = kernel.profile(*arrays(64), 1.0, warmup_ms=0, runs=3)
+    assert timing.runs_ms == (0.25, 0.25, 0.25) and driver.get("event_stream") == 5, "what the driver's events say, on the stream of the call"
+    usage = kernel.resource_usage["scale_add"]
+    assert (kernel.n_regs, kernel.n_spills) == (usage["registers"], 0) and usage["max_threads"] == 128
+    with pytest.raises(UnsupportedError, match="has no PTX"):
+        kernel.show_ptx()
+    kernel.export(str(tmp_path))
+    assert (tmp_path / "scale_add.cu").read_text() == kernel.source
+    kernel.export_library(str(tmp_path / "k.cubin"))
+    assert (tmp_path / "k.cubin").read_bytes() == kernel.executable.cubin
+    stage = kernel.assembly()
+    if stage.why:
+        with pytest.raises(UnsupportedError, match="nvdisasm"):
+            kernel.show_sass()
+    else:
+        kernel.show_sass()
+        assert "LDG" in capsys.readouterr().out
+
+
 def test_faults_of_a_call_are_explained_on_both_ways(driver: FakeDriver, target: CudaTarget) -> None:
     kernel = tileworkbench.compile(scale_add_program(), target="cuda")
     a, b, c = arrays(64)
+    shared = np.zeros(65, np.float32)
     for _ in range(2):
         with pytest.raises(ArgumentError, match="a numpy array in the host's memory"):
             kernel(a, b.host, c, 1.0)
@@ -326,7 +353,6 @@ def test_faults_of_a_call_are_explained_on_both_ways(driver: FakeDriver, target:
         with pytest.raises(ArgumentError, match="not contiguous"):
             kernel(a, FakeArray(np.zeros(128, np.float32)[::2]), c, 1.0)
         with pytest.raises(ArgumentError, match="share 252 bytes of memory"):
-            shared = np.zeros(65, np.float32)
             kernel(a, FakeArray(shared[:64]), FakeArray(shared[1:]), 1.0)
         with pytest.raises(ArgumentError, match="lie on GPUs 0, 1"):
             kernel(a, FakeArray(np.zeros(64, np.float32), device=1), c, 1.0)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -104,7 +107,7 @@ def test_errors_of_the_assembler_have_no_line() -> None:
 def test_too_much_static_shared_memory_is_said_in_numbers() -> None:
     with pytest.raises(CapacityError) as caught:
         nvrtc.compile_text(TEXT.replace("tile[512]", "tile[60000]"), "sm_90a")
-    assert "kernel one has 240000 bytes of static shared memory, a block has 232448 on sm_90a" in str(caught.value)
+    assert "kernel one has 240000 bytes of static shared memory, at most 232448 are possible on sm_90a" in str(caught.value)
 
 
 def test_an_unknown_option_is_named() -> None:
@@ -119,7 +122,8 @@ def test_a_warning_is_kept() -> None:
 
 
 def test_messages_of_nvrtc_are_parsed() -> None:
-    said = 'kernel.cu(3): error: identifier "x" is undefined\n  x;\n  ^\n\nkernel.cu(9): warning #177-D: y\nptxas fatal   : Unresolved extern function \'f\'\n'
+    said = 'kernel.cu(3): error: identifier "x" is undefined\n  x;\n  ^\n\nkernel.cu(9): warning #177-D: y\n'
+    said += "ptxas fatal   : Unresolved extern function 'f'\n"
     assert [(d.severity, d.line, d.message) for d in diagnostics.parse(said)] == [
         ("error", 3, 'identifier "x" is undefined'), ("warning", 9, "y"), ("fatal error", 0, "Unresolved extern function 'f'"),
     ]  # fmt: skip
@@ -145,9 +149,24 @@ def test_the_newest_library_comes_first(tmp_path: Path, monkeypatch: pytest.Monk
     assert nvrtc.candidates("none") == [] and nvrtc.candidates("mine.so") == ["mine.so"]
 
 
+def test_the_drivers_cuda_decides_between_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def library(path: str) -> types.SimpleNamespace:
+        return types.SimpleNamespace(version=(int(path), 0))
+
+    monkeypatch.setattr(nvrtc, "Nvrtc", library)
+    monkeypatch.setattr(nvrtc, "candidates", lambda *_: ["13", "12"])
+    for driver, wanted in ((None, 13), ((13, 0), 13), ((12, 4), 12), ((11, 8), 13)):
+        monkeypatch.setattr(nvrtc, "find_driver", lambda version=driver: version and types.SimpleNamespace(version=version))
+        found = nvrtc._find.__wrapped__("", "")
+        assert found is not None and found.version[0] == wanted, driver
+
+
 def test_finding_it_imports_nothing() -> None:
-    nvrtc.find_nvrtc()
-    assert not {"cuda", "cupy"} & set(sys.modules)
+    code = "import sys, tileworkbench.runtime.target_cuda as t; t.find_nvrtc(); print({'cuda', 'cupy', 'torch', 'nvidia'} & set(sys.modules))"
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, check=True
+    )
+    assert said.stdout.strip() == "set()"
 
 
 # ------------------------------------------------------------------------------------------- architectures
@@ -203,13 +222,19 @@ def test_instructions_know_the_authors_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     spans = {line: Span("k.py", line + 100, 0, line + 100, 1) for line in (7, 9)}
     stage = sass.sass_stage(b"cubin", TEXT, spans)
-    assert stage.text.splitlines() == ["one:", "    LDG.E R2, desc[UR4][R2.64]", "    @!P0 BRA `(.L_x_1)", ".L_x_1:", "    STG.E desc[UR4][R4.64], R5"]
+    assert stage.text.splitlines() == [
+        "one:",
+        "    LDG.E R2, desc[UR4][R2.64]",
+        "    @!P0 BRA `(.L_x_1)",
+        ".L_x_1:",
+        "    STG.E desc[UR4][R4.64], R5",
+    ]
     assert {line: [s.line for s in twins] for line, twins in stage.twins.items()} == {2: [107], 3: [109], 5: [109]}
 
 
 def test_without_a_disassembler_the_stage_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sass, "wheel_folders", lambda: [])
+    monkeypatch.setattr(sass, "wheel_folders", list)
     stage = sass.sass_stage(b"", TEXT, {})
     assert stage.text == "" and "pip install nvidia-cuda-nvdisasm" in stage.why
     tool = tmp_path / "nvdisasm"

@@ -150,18 +150,28 @@ def ordinals(given: Iterable[Any]) -> set[int]:
     return found
 
 
-def stream_getter(library: str, ordinal: int) -> Callable[[], int]:
-    """A function that gives the library's current stream on a device; the legacy default stream, 0, for a library that has no such notion."""
-    module = sys.modules.get(library)
-    if library == "torch" and module is not None:
-        raw = getattr(module._C, "_cuda_getCurrentRawStream", None)
-        if raw is not None:
-            return lambda: int(raw(ordinal))
-        return lambda: int(module.cuda.current_stream(ordinal).cuda_stream)
-    if library == "cupy" and module is not None:
-        get = module.cuda.get_current_stream
-        return lambda: int(get().ptr)
-    return lambda: 0
+def current_stream(library: str, ordinal: int) -> int:
+    """The current stream of CuPy or PyTorch on a device."""
+    module = sys.modules[library]
+    if library == "cupy":
+        return int(module.cuda.get_current_stream().ptr)
+    raw = _raw_stream(module)
+    return int(raw(ordinal) if raw is not None else module.cuda.current_stream(ordinal).cuda_stream)
+
+
+def stream_text(library: str, ordinal: int) -> tuple[str, Callable[..., Any]]:
+    """`current_stream` as a Python expression, and the function that it calls `_stream`."""
+    module = sys.modules[library]
+    if library == "cupy":
+        return "_stream().ptr", module.cuda.get_current_stream
+    raw = _raw_stream(module)
+    return (f"_stream({ordinal})", raw) if raw is not None else (f"_stream({ordinal}).cuda_stream", module.cuda.current_stream)
+
+
+def _raw_stream(torch: Any) -> Callable[[int], int] | None:
+    """What PyTorch's own compiler calls; it takes a tenth of the time of the public way."""
+    found: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return found
 
 
 def stream_of(given: Iterable[Any], ordinal: int) -> int:
@@ -169,7 +179,7 @@ def stream_of(given: Iterable[Any], ordinal: int) -> int:
     libraries = {library_of(a): a for a in given}
     for library in ("torch", "cupy"):
         if library in libraries:
-            return stream_getter(library, ordinal)()
+            return current_stream(library, ordinal)
     named = [getattr(a, "__cuda_array_interface__", {}).get("stream") for a in libraries.values()]
     stream = next((s for s in named if isinstance(s, int)), 0)
     return 0 if stream == 1 else stream  # the protocol's 1 is the legacy default stream; 2 is the driver's name for the per-thread one

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.expr import Const
 from . import packing
-from .cuda_arrays import stream_getter
+from .cuda_arrays import stream_text
 from .expressions import HELPERS
 from .fastcall import Slow, Writer, plain_name
 from .signature import Signature, TensorSpec
@@ -53,7 +52,8 @@ class _GpuWriter(Writer):
         super().__init__(signature, kinds)
         self.library, self.ordinal, self.checks = library, ordinal, checks
         module = self.module = sys.modules[library]
-        self.names |= {"_stream": stream_getter(library, ordinal), "_array": module.Tensor if library == "torch" else module.ndarray}
+        self.stream, self.names["_stream"] = stream_text(library, ordinal)
+        self.names |= {"_array": module.Tensor if library == "torch" else module.ndarray}
         self.names["_new"] = module.empty
 
     def check_kind(self, spec: TensorSpec) -> None:
@@ -63,11 +63,11 @@ class _GpuWriter(Writer):
             tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i} or a{i}.get_device() != {self.ordinal} or a{i}.is_neg()"
         else:
             self.names[f"_t{i}"] = spec.numpy_dtype()
-            tests = f"type(a{i}) is not _array or a{i}.dtype != _t{i} or not a{i}.flags.c_contiguous"
+            contiguous = "_c_contiguous" if hasattr(self.module.ndarray, "_c_contiguous") else "flags.c_contiguous"
+            tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i} and a{i}.dtype != _t{i} or not a{i}.{contiguous}"
         self.add(f"if {tests}: return _slow(args, {{}})")
         self.add(f"s{i} = a{i}.shape")
-        if not all(isinstance(d, Const) for d in spec.shape):
-            self.add(f"if len(s{i}) != {spec.rank}: return _slow(args, {{}})")
+        self.check_rank(spec)
 
     def pointer(self, spec: TensorSpec) -> None:
         i, mask = self.index[spec.name], int(spec.numpy_dtype().itemsize) - 1
@@ -106,7 +106,7 @@ class _GpuWriter(Writer):
             slots.append(f"q{n}")
         slots += [self.dims[name] for name in self.signature.dims]
         slots += [f"a{self.index[s.name]}" for s in self.signature.scalars]
-        self.add("stream = _stream()")
+        self.add(f"stream = {self.stream}")
         self.add(f"_run({', '.join(['stream', *slots])})")
         if self.checks:
             self.add("_check(stream)")

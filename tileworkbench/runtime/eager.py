@@ -22,9 +22,9 @@ from ..ir.stmt import Kernel
 from ..language.types import TensorType
 from . import packing
 from .arrays import NotAnArray
-from .cuda_arrays import describe_anywhere
 from .captured import Captured
 from .compiling import compile_ir
+from .cuda_arrays import describe_anywhere
 from .expressions import show
 from .fork import fork_safe_lock
 from .freezing import frozen

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -154,6 +155,25 @@ class Driver:
         self.call("cuStreamIsCapturing", stream, byref(status))
         return status.value != 0
 
+    def milliseconds(self, ordinal: int, stream: int, work: Callable[[], None]) -> float:
+        """What `work` launches on the stream takes on the device, by its own clock; waits for it."""
+        before, events = self.enter(ordinal), (c_void_p(), c_void_p())
+        try:
+            for event in events:
+                self.call("cuEventCreate", byref(event), 0)
+            self.call("cuEventRecord", events[0], stream)
+            work()
+            self.call("cuEventRecord", events[1], stream)
+            self.call("cuEventSynchronize", events[1])
+            spent = c_float()
+            self.call("cuEventElapsedTime", byref(spent), *events)
+            return spent.value
+        finally:
+            for event in events:
+                if event.value:
+                    self.library.cuEventDestroy_v2(event)
+            self.leave(before)
+
     def _handle(self, ordinal: int) -> int:
         handle = c_int()
         self.call("cuDeviceGet", byref(handle), ordinal)
@@ -168,6 +188,8 @@ _TYPES: dict[str, tuple[Any, ...]] = {
     "cuModuleLoadData": (c_void_p, c_char_p), "cuModuleGetFunction": (c_void_p, c_void_p, c_char_p),
     "cuModuleGetGlobal_v2": (c_void_p, c_void_p, c_void_p, c_char_p), "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p), "cuStreamSynchronize": (c_void_p,), "cuStreamIsCapturing": (c_void_p, c_void_p),
+    "cuEventCreate": (c_void_p, c_uint), "cuEventRecord": (c_void_p, c_void_p), "cuEventSynchronize": (c_void_p,), "cuEventDestroy_v2": (c_void_p,),
+    "cuEventElapsedTime": (c_void_p, c_void_p, c_void_p),
     "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t), "cuMemsetD32_v2": (c_void_p, c_uint, c_size_t),
     "cuTensorMapEncodeTiled": (c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_int, c_int),
 }  # fmt: skip

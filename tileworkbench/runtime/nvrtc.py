@@ -23,6 +23,7 @@ from ..base.errors import CapacityError, CompilerError
 from ..base.span import Span
 from . import diagnostics
 from .gpu_arch import arch_names, parse_arch
+from .libcuda import find_driver
 
 INSTALL = "pip install tileworkbench[cuda], or only the compiler: pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12)"
 FILE = "kernel.cu"
@@ -128,12 +129,18 @@ def why_no_nvrtc() -> str:
 
 @cache
 def _find(asked: str, toolkit: str) -> Nvrtc | None:
-    for path in candidates(asked, toolkit):
-        try:
-            return Nvrtc(path)
-        except (OSError, AttributeError):
-            continue
-    return None
+    paths = candidates(asked, toolkit)
+    driver = find_driver() if len(paths) > 1 else None  # it loads no code of a later CUDA's compiler
+    opened = [found for path in paths if (found := _opened(path)) is not None]
+    fitting = [found for found in opened if driver is None or found.version[0] <= driver.version[0]]
+    return next(iter([*fitting, *opened]), None)
+
+
+def _opened(path: str) -> Nvrtc | None:
+    try:
+        return Nvrtc(path)
+    except (OSError, AttributeError):
+        return None
 
 
 def candidates(asked: str = "", toolkit: str = "") -> list[str]:
@@ -189,7 +196,8 @@ def _fault(log: str, text: str, lines: Mapping[int, Span], compiler: str, arch: 
     if too_much:
         used, most = int(too_much[2], 16), int(too_much[3], 16)
         return CapacityError(
-            f"kernel {too_much[1]} has {used} bytes of static shared memory, a block has {most} on {arch}", hint="smaller tiles, or fewer stages"
+            f"kernel {too_much[1]} has {used} bytes of static shared memory, at most {most} are possible on {arch}",
+            hint="smaller tiles, or fewer stages",
         )
     error = diagnostics.blame(log, text, lines, compiler, "CUDA text")
     if "Unresolved extern function" in error.message:

@@ -40,6 +40,7 @@ from .sass import sass_stage
 from .signature import Signature
 from .stages import Stage
 from .target_c import package_stamp
+from .timing import Clock
 
 ABI = "1"
 Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
@@ -53,7 +54,8 @@ class Compiled:
 
     def __init__(self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate) -> None:
         self.kernel, self.arch = kernel, arch
-        self.cubin = (folder / "kernel.cubin").read_bytes()
+        self.library = folder / "kernel.cubin"
+        self.cubin = self.library.read_bytes()
         self.source = (folder / "kernel.cu").read_text()
         self.plan = Plan.from_data(facts["plan"])
         self.kernels = tuple(KernelFacts.from_data(k) for k in facts["kernels"])
@@ -64,7 +66,7 @@ class Compiled:
     # ------------------------------------------------------------------ running
     def launch(self, call: BoundCall) -> None:
         """Start the kernel on bound arguments; waits only for kernels with assertions."""
-        arrays = [a for bound in call.tensors if (a := bound.origin if bound.origin is not None else bound.result) is not None]
+        arrays = _arrays(call)
         ordinal = self.ordinal(call, arrays)
         program = self.program(ordinal)
         stream = cuda_arrays.stream_of(arrays, ordinal)
@@ -105,6 +107,21 @@ class Compiled:
         if len(found) > 1:
             raise ArgumentError(f"kernel {self.kernel.name}: its arrays lie on GPUs {', '.join(map(str, found))}", hint="move them to one")
         return found[0] if found else require_driver().current_ordinal()
+
+    def clock(self, call: BoundCall) -> Clock:
+        """The clock of the device that a call runs on."""
+        arrays = _arrays(call)
+        ordinal = self.ordinal(call, arrays)
+        driver, stream = self.program(ordinal).driver, cuda_arrays.stream_of(arrays, ordinal)
+
+        def nanoseconds(function: Callable[[], Any], calls: int) -> int:
+            def work() -> None:
+                for _ in range(calls):
+                    function()
+
+            return int(driver.milliseconds(ordinal, stream, work) * 1e6)
+
+        return nanoseconds
 
     def _wait(self, program: Program, stream: int) -> None:
         if program.status:
@@ -205,6 +222,11 @@ def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
     """Names of the tensors and workspaces, of the dims and of the scalars, in the order in which a launch takes them."""
     tensors = [p.buffer.name for p in kernel.params if isinstance(p, TensorParam)] + [b.name for b in kernel.workspaces]
     return tensors, [v.name for v in kernel.dims], [p.var.name for p in kernel.params if isinstance(p, ScalarParam)]
+
+
+def _arrays(call: BoundCall) -> list[Any]:
+    """The caller's arrays and those that were made for it."""
+    return [a for bound in call.tensors if (a := bound.origin if bound.origin is not None else bound.result) is not None]
 
 
 def _bytes(buffer: Any, dims: dict[str, int]) -> int:
