@@ -84,6 +84,39 @@ def test_pytorch_tensors(torch: Any) -> None:
         kernel(a, b.cpu(), 0.25)
 
 
+def test_arrays_on_a_second_gpu(cupy: Any, torch: Any) -> None:
+    """The kernel runs where its arrays lie, whatever device the thread is on, and leaves the thread there."""
+    if libcuda.require_driver().count < 2:
+        pytest.skip("needs two GPUs")
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda", out_idx=2)
+    for _ in range(2):
+        for ordinal in (0, 1):
+            with cupy.cuda.Device(ordinal):
+                a, b = cupy.arange(1000, dtype=cupy.float32), cupy.ones(1000, cupy.float32)
+                cupy.cuda.Device(ordinal).synchronize()
+            t, u = torch.arange(1000, device=f"cuda:{ordinal}", dtype=torch.float32), torch.ones(1000, device=f"cuda:{ordinal}")
+            torch.cuda.synchronize(ordinal)
+            for _ in range(3):
+                c = kernel(a, b, 2.0)
+                v = kernel(t, u, 3.0)
+                assert cupy.cuda.Device().id == 0 and (c.device.id, v.device.index) == (ordinal, ordinal)
+                np.testing.assert_array_equal(cupy.asnumpy(c), np.arange(1000) * 2 + 1)
+                assert torch.equal(v, t * 3 + 1)
+    with cupy.cuda.Device(0):
+        other = cupy.ones(1000, cupy.float32)
+    with pytest.raises(ArgumentError, match="lie on GPUs 0, 1"):
+        kernel(a, other, 2.0)
+
+
+def test_the_devices_clock(torch: Any) -> None:
+    """A copy of 256 MiB there and back takes between what 6 TB/s and 0.1 TB/s would need; the launch alone, a thousandth of that."""
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    a, b, c = (torch.ones(64 << 20, device="cuda") for _ in range(3))
+    timing = kernel.profile(a, b, c, 2.0, runs=10)
+    assert 3 * a.nbytes / 6e12 < timing.median_ms / 1e3 < 3 * a.nbytes / 1e11
+    print(f"{3 * a.nbytes / timing.median_ms / 1e9:.2f} TB/s")
+
+
 def test_an_array_that_only_speaks_dlpack(cupy: Any) -> None:
     class Other:
         def __init__(self, array: Any) -> None:
@@ -327,7 +360,7 @@ def test_a_kernel_that_goes_wrong(cupy: Any, sync: str, monkeypatch: pytest.Monk
 
 
 def test_a_call_costs_little(cupy: Any, torch: Any) -> None:
-    """Three arrays and a scalar: what comes on top of the driver's own launch, and no more than CuPy takes for the same kernel."""
+    """Three arrays and a scalar: what comes on top of the driver's own launch, checks included; and about what CuPy takes without any."""
     kernel = tileworkbench.compile(scale_add_program(), target="cuda")
     raw = cupy.RawKernel(ADD_TEXT, "scale_add")
     mine, theirs = [cupy.ones(256, cupy.float32) for _ in range(3)], [torch.ones(256, device="cuda") for _ in range(3)]
@@ -340,7 +373,7 @@ def test_a_call_costs_little(cupy: Any, torch: Any) -> None:
     costs = {name: best_us(cupy, lambda: kernel(*given, 1.0)) for name, given in (("cupy", mine), ("torch", theirs))}
     rival = best_us(cupy, lambda: raw((2,), (128,), (*mine, np.float32(1), np.int64(256))))
     print(f"driver {bare:.2f} us, calls {costs}, CuPy's RawKernel {rival:.2f} us")
-    assert costs["cupy"] < rival
+    assert costs["cupy"] < 1.3 * rival
     assert max(costs.values()) - bare < 6
 
 

@@ -14,6 +14,7 @@ import pytest
 from runtime.cuda_fakes import FakeArray, FakeDriver, build_fake_driver, fake_cupy, scale_add_program, scale_add_text
 
 import tileworkbench
+import tileworkbench.language as T
 from tileworkbench.base.errors import ArgumentError, CapacityError, DeviceAssertError, InternalError, UnsupportedError
 from tileworkbench.codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Pointer, TensorMap
 from tileworkbench.ir.expr import Binary, Var, const
@@ -247,10 +248,9 @@ def test_with_several_devices_the_launch_goes_to_its_own(driver: FakeDriver) -> 
     driver.set("context", 1000)
     program = Program(opened, opened.device(1), "sm_90a", ELF, plan, facts, ("A",), 1, 0)
     seen: list[int] = []
-    inner = program.run.__closure__ or ()
-    run = next(c.cell_contents for c in inner if getattr(c.cell_contents, "__name__", "") == "run")
-    launch = run.__globals__["launch"]
-    run.__globals__["launch"] = lambda *args: seen.append(driver.get("context")) or launch(*args)
+    launch = program.run.__globals__["launch"]
+    program.launches[0].driver.launch = lambda *args: seen.append(driver.get("context")) or launch(*args)
+    driver.set("answer", 400)  # what the driver says to a kernel of another device's context
     program.run(0, 0, 5)
     assert seen == [1001] and driver.get("context") == 1000, "there and back"
     with pytest.raises(UnsupportedError, match="no GPU number 2, the driver knows 2"):
@@ -316,6 +316,33 @@ def test_outputs_come_back_as_what_came_in(driver: FakeDriver, target: CudaTarge
         assert driver.arguments("QQQfq") == (a.data.ptr, b.data.ptr, c.data.ptr, 0.5, 300)
 
 
+def test_jit_reads_the_sizes_of_gpu_arrays(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`T.const` sizes come from arrays in the GPU's memory too, and each size gets its kernel."""
+
+    def translate(kernel: Any, arch: str) -> Any:
+        tensors = tuple(Pointer(p.buffer.name) for p in kernel.params)
+        text = 'extern "C" __global__ void copy(const float *a, float *b) { b[blockIdx.x] = a[blockIdx.x]; }'
+        return CudaSource(text, (CudaKernel("copy", (kernel.params[0].buffer.shape[0], ONE, ONE), (1, 1, 1), tensors),)), ()
+
+    @tileworkbench.jit(target="cuda")
+    def copy(A):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(N, threads=1) as bx:
+            B[bx] = A[bx]
+        return B
+
+    monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
+    driver.expect(8, 8)
+    for n in (5, 7):
+        a = FakeArray(np.arange(n, dtype=np.float32))
+        for _ in range(4):
+            b = copy(a)
+            assert type(b) is FakeArray and b.shape == (n,) and driver.shape()[0] == n
+            assert driver.arguments("QQ") == (a.data.ptr, b.data.ptr)
+
+
 def test_the_devices_clock_and_the_compilers_numbers(
     driver: FakeDriver, target: CudaTarget, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,6 +367,7 @@ def test_the_devices_clock_and_the_compilers_numbers(
 
 
 def test_faults_of_a_call_are_explained_on_both_ways(driver: FakeDriver, target: CudaTarget) -> None:
+    driver.set("devices", 2)
     kernel = tileworkbench.compile(scale_add_program(), target="cuda")
     a, b, c = arrays(64)
     shared = np.zeros(65, np.float32)

@@ -31,13 +31,11 @@ def make(
     libraries = {k for k in kinds if k != "scalar"}
     if len(libraries) != 1 or "slow" in libraries or any(not s.is_direct or s.is_stride for s in signature.sources):
         return None
-    if several and libraries == {"cupy"} and (signature.outputs or signature.workspaces):
-        return None
     if any(s.dtype == "uint64" for s in signature.scalars):
         return None
     if any(t.strides is not None or t.dtype in packing.NAMES for t in signature.tensors):
         return None
-    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None)
+    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_run": run, "_slow": slow, "_check": check}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -48,9 +46,9 @@ def make(
 class _GpuWriter(Writer):
     """Writes the function for arrays of one library on one device."""
 
-    def __init__(self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool) -> None:
+    def __init__(self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool) -> None:
         super().__init__(signature, kinds)
-        self.library, self.ordinal, self.checks = library, ordinal, checks
+        self.library, self.ordinal, self.checks, self.several = library, ordinal, checks, several
         module = self.module = sys.modules[library]
         self.stream, self.names["_stream"] = stream_text(library, ordinal)
         self.names |= {"_array": module.Tensor if library == "torch" else module.ndarray}
@@ -60,7 +58,7 @@ class _GpuWriter(Writer):
         i = self.index[spec.name]
         if self.library == "torch":
             self.names[f"_t{i}"] = getattr(self.module, plain_name(spec.dtype))
-            tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i} or a{i}.get_device() != {self.ordinal} or a{i}.is_neg()"
+            tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i}{self.elsewhere(f'a{i}.get_device()')} or a{i}.is_neg()"
         else:
             self.names[f"_t{i}"] = spec.numpy_dtype()
             contiguous = "_c_contiguous" if hasattr(self.module.ndarray, "_c_contiguous") else "flags.c_contiguous"
@@ -69,15 +67,19 @@ class _GpuWriter(Writer):
         self.add(f"s{i} = a{i}.shape")
         self.check_rank(spec)
 
+    def elsewhere(self, number: str) -> str:
+        """The test that an array lies on another device, where there are several."""
+        return f" or {number} != {self.ordinal}" if self.several else ""
+
     def pointer(self, spec: TensorSpec) -> None:
         i, mask = self.index[spec.name], int(spec.numpy_dtype().itemsize) - 1
         if self.library == "torch":
             self.add(f"  if not a{i}.is_contiguous(): return _slow(args, {{}})")
             self.add(f"  p{i} = a{i}.data_ptr()")
         else:
-            self.add(f"  m{i} = a{i}.data")
-            self.add(f"  p{i} = m{i}.ptr")
-            self.add(f"  if m{i}.device_id != {self.ordinal}: return _slow(args, {{}})")
+            self.add(f"  p{i} = a{i}.data.ptr")
+            if self.several:
+                self.add(f"  if a{i}.data.device_id != {self.ordinal}: return _slow(args, {{}})")
         if mask:
             self.add(f"  if p{i} & {mask}: return _slow(args, {{}})")
 
@@ -94,6 +96,9 @@ class _GpuWriter(Writer):
             self.add(f"{name} = _new({shape}, dtype={dtype}, device='cuda:{self.ordinal}')")
             self.add(f"{pointer} = {name}.data_ptr()")
         else:
+            if self.several:  # CuPy allocates on the thread's device
+                self.names["_device"] = self.module.cuda.runtime.getDevice
+                self.add(f"if _device() != {self.ordinal}: return _slow(args, {{}})")
             self.add(f"{name} = _new({shape}, {dtype})")
             self.add(f"{pointer} = {name}.data.ptr")
 

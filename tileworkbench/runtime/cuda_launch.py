@@ -94,20 +94,7 @@ class Program:
         text = f"def run({', '.join(args)}):\n" + "".join(f"  {line}\n" for line in body or ["pass"])
         exec(compile(text, f"<launch of {', '.join(k.name for k in self.plan.kernels)}>", "exec"), known)
         run: Run = known["run"]
-        return run if self.driver.count == 1 else self._elsewhere(run)
-
-    def _elsewhere(self, run: Run) -> Run:
-        """With several GPUs the thread may work on another one: go to ours for the launch."""
-        driver, ordinal = self.driver, self.device.ordinal
-
-        def go(*args: Any) -> None:
-            before = driver.enter(ordinal)
-            try:
-                run(*args)
-            finally:
-                driver.leave(before)
-
-        return go
+        return run
 
 
 class _Launch:
@@ -184,10 +171,14 @@ class _Launch:
 
     # ------------------------------------------------------------------ when it does not start
     def fail(self, code: int, frame: tuple[memoryview, int, Any, Any], stream: int) -> None:
-        """After a launch that failed: try again in the device's context if the thread was in none, else raise. In sync mode, wait for the kernel."""
+        """After a launch that failed: try again in the device's context, if the thread is in none or in another's, else raise.
+
+        In sync mode, wait for the kernel. Looking at the thread's context before each launch would cost every call what this costs a rare one.
+        """
         if code in (INVALID_CONTEXT, INVALID_HANDLE):
-            self.driver.enter(self.device.ordinal)
+            before = self.driver.enter(self.device.ordinal)
             code = self.driver.launch(frame[1], self.function, frame[2], None)
+            self.driver.leave(before)
         if not code and self._sync and not self.driver.is_capturing(stream):
             code = int(self.driver.library.cuStreamSynchronize(stream))
         if code:

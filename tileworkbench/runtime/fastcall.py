@@ -64,7 +64,8 @@ class Writer:
         self.names["_pack"] = struct.Struct(pack_format(signature)).pack
         self.lines: list[str] = []
         self.shapes: dict[str, str] = {}  # a shape as text -> the variable of a tensor that is known to have it
-        self.ends: dict[str, str] = {}  # a tensor -> the address behind it
+        self.ends: dict[str, str] = {}  # a tensor -> the variable of the address behind it
+        self.sizes: dict[str, str] = {}  # a number of bytes as text -> its variable
         self.has_torch = "torch" in kinds
         if self.has_torch:
             self.names["_tensor"] = sys.modules["torch"].Tensor
@@ -175,7 +176,12 @@ class Writer:
         i = self.index[spec.name]
         if spec.name not in self.ends:
             self.ends[spec.name] = f"e{i}"
-            self.add(f"e{i} = p{i} + {self.nbytes(spec)}")
+            size = self.nbytes(spec)
+            if size not in self.sizes:
+                self.sizes[size] = size if size.isdigit() else f"b{i}"
+                if not size.isdigit():
+                    self.add(f"b{i} = {size}")
+            self.add(f"e{i} = p{i} + {self.sizes[size]}")
         return f"p{i}", self.ends[spec.name]
 
     def nbytes(self, spec: TensorSpec) -> str:

@@ -74,6 +74,7 @@ class JITKernel:
         self.__name__ = ir.name
         self._threads = options.num_threads
         self._kinds: tuple[str, ...] | None = None
+        self._made_for: tuple[str, ...] | None = None  # the kinds that the short way was made for
         self._fast: Callable[..., Any] = self._first
 
     # ------------------------------------------------------------------ calling
@@ -98,8 +99,9 @@ class JITKernel:
         call = self.bind(*args, **kwargs)
         launch(self, call)
         if not kwargs and WATCH.seen is None:
-            if call.kinds == self._kinds:
+            if call.kinds == self._kinds and call.kinds != self._made_for:
                 self._fast = self.short_way(self._slow) or self._first
+                self._made_for = call.kinds
             self._kinds = call.kinds
         return call.results()
 
@@ -128,7 +130,7 @@ class JITKernel:
     @num_threads.setter
     def num_threads(self, value: int | None) -> None:
         self._threads = check_threads(value)
-        self._fast = self._first
+        self._fast, self._made_for = self._first, None
 
     # ------------------------------------------------------------------ looking
     @property
