@@ -140,6 +140,17 @@ def launch_occupancy(
     return _on_gpu(name, machine.name, machine.gpu, threads, needs, estimated, registers is None, dict(schedule or {}))
 
 
+def compiled_occupancy(name: str, machine: Machine, *, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """How many blocks of a compiled kernel fit, from what its compiler says: registers of a thread, and bytes of shared memory of a block.
+
+    Raises ValueError for a machine that is no GPU.
+    """
+    if machine.gpu is None:
+        raise ValueError(f"{machine.name} is no GPU")
+    needs = (Need("shared memory", (shared_bytes,), "uint8", "shared", shared_bytes),) if shared_bytes else ()
+    return _on_gpu(name, machine.name, machine.gpu, threads, needs, registers, False, {})
+
+
 # ---------------------------------------------------------------------------------------------- a GPU
 def _on_gpu(
     name: str, machine: str, gpu: Gpu, threads: int, needs: tuple[Need, ...], registers: int, is_estimated: bool, schedule: Mapping[str, Any]

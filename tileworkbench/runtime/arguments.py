@@ -10,17 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..base.errors import ArgumentError, raise_all
 from . import packing
-from .arrays import HostArray, allocate, hand_over
+from .arrays import HostArray, allocate, describe, hand_over
 from .checks import Checker
 from .expressions import evaluate
 from .overlap import check_overlap
 from .signature import ScalarSpec, Signature, TensorSpec
+
+
+class Memory(Protocol):
+    """Where a target's arrays live."""
+
+    def describe(self, value: Any) -> HostArray:
+        """Look at an array; raises NotAnArray for one that lives elsewhere."""
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], library: str, like: Any) -> tuple[np.ndarray[Any, Any], Any]:
+        """A new array: its view, and what to hand to the caller."""
+
+    def kind(self, param: TensorSpec | ScalarSpec, host: HostArray | None) -> str:
+        """How a repeated call can find this input's pointer; "slow" if only the long way can."""
 
 
 @dataclass(slots=True)
@@ -36,6 +49,7 @@ class BoundTensor:
     result: Any = None  # what the caller gets for an output
     unpacked: np.ndarray[Any, Any] | None = None
     like: Any = None
+    origin: Any = None  # the caller's array, for an input
 
     @property
     def pointer(self) -> int:
@@ -69,9 +83,9 @@ class BoundCall:
         return None if not outs else outs[0] if len(outs) == 1 and not self.signature.returns_tuple else tuple(outs)
 
 
-def bind(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], threads: int = 1) -> BoundCall:
-    """Check the arguments and allocate the outputs. Raises ArgumentError (or several as a group)."""
-    return _Binder(signature).bind(_in_order(signature, args, kwargs), threads)
+def bind(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], threads: int = 1, memory: Memory | None = None) -> BoundCall:
+    """Check the arguments and allocate the outputs, in the host's memory unless `memory` says otherwise. Raises ArgumentError (or several)."""
+    return _Binder(signature, memory or HOST).bind(_in_order(signature, args, kwargs), threads)
 
 
 def _in_order(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -107,6 +121,10 @@ def _count(n: int) -> str:
 class _Binder(Checker):
     """One call: checked, then bound to memory."""
 
+    def __init__(self, signature: Signature, memory: Memory) -> None:
+        super().__init__(signature, memory.describe)
+        self.place = memory
+
     def bind(self, values: list[Any], threads: int) -> BoundCall:
         scalars: dict[str, Any] = {}
         hosts: dict[str, HostArray | None] = {}
@@ -129,7 +147,7 @@ class _Binder(Checker):
         tensors = [self.memory(s, hosts.get(s.name), s.name in packed, model, bool(packed)) for s in self.signature.tensors]
         raise_all([*self.errors, *check_overlap(self.signature.kernel, tensors)])
         dims = {name: self.known[name] for name in self.signature.dims}
-        kinds = tuple(_kind(p, hosts.get(p.name)) for p in self.signature.inputs)
+        kinds = tuple(self.place.kind(p, hosts.get(p.name)) for p in self.signature.inputs)
         return BoundCall(self.signature, tensors, scalars, dims, threads, kinds)
 
     # ------------------------------------------------------------------ memory
@@ -141,11 +159,14 @@ class _Binder(Checker):
             return BoundTensor(spec, np.empty(0, np.uint8), shape)
         if spec.dtype in packing.NAMES and not is_packed:
             return BoundTensor(spec, packing.pack(host.array), shape, unpacked=host.array if spec.is_written else None)
+        if spec.dtype.is_bool and host.dtype != "bool" and not host.is_readable:
+            self.fault(spec.name, f"expected a bool array, got {host.dtype}", f"pass {spec.name} != 0")
+            return BoundTensor(spec, np.empty(0, np.uint8), shape)
         if spec.dtype.is_bool and host.dtype != "bool" and host.array.size and not _is_zero_or_one(host.array):
             if spec.is_written:
                 self.fault(spec.name, f"expected a bool array, got {host.dtype} with values other than 0 and 1", f"pass {spec.name} != 0")
             return BoundTensor(spec, host.array != 0, shape)
-        return BoundTensor(spec, host.array, shape)
+        return BoundTensor(spec, host.array, shape, origin=host.origin)
 
     def output(self, spec: TensorSpec, shape: tuple[int, ...], model: HostArray | None, any_packed: bool) -> BoundTensor:
         if min(shape, default=1) < 0:
@@ -153,13 +174,13 @@ class _Binder(Checker):
             return BoundTensor(spec, np.empty(0, np.uint8), shape)
         library = model.library if model is not None else "numpy"
         like = model.origin if model is not None else None
-        if spec.dtype in packing.NAMES and not any_packed and library == "numpy":
+        if spec.dtype in packing.NAMES and not any_packed and library == "numpy" and self.place is HOST:
             unpacked: np.ndarray[Any, Any] = np.empty(shape, spec.numpy_dtype())
             return BoundTensor(spec, np.empty((math.prod(shape) + 1) // 2, np.uint8), shape, unpacked, unpacked)
         if spec.dtype in packing.NAMES:
-            array, result = allocate((*shape[:-1], (shape[-1] + 1) // 2), np.dtype(np.int8), library, like)
+            array, result = self.place.allocate((*shape[:-1], (shape[-1] + 1) // 2), np.dtype(np.int8), library, like)
         else:
-            array, result = allocate(shape, spec.numpy_dtype(), library, like)
+            array, result = self.place.allocate(shape, spec.numpy_dtype(), library, like)
         return BoundTensor(spec, array, shape, result, like=like)
 
 
@@ -180,3 +201,14 @@ def _kind(param: TensorSpec | ScalarSpec, host: HostArray | None) -> str:
     if not host.writable or host.array.size == 0 or param.strides is not None:
         return "interface"
     return "buffer" if host.array.dtype.isbuiltin == 1 else "bits"
+
+
+class _Host:
+    """The memory of this machine's processor."""
+
+    describe = staticmethod(describe)
+    allocate = staticmethod(allocate)
+    kind = staticmethod(_kind)
+
+
+HOST: Memory = _Host()

@@ -28,13 +28,17 @@ class NotAnArray(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostArray:
-    """An array in host memory. `array` is a NumPy view of it; strides count elements; `library` is "numpy", "torch" or another module's name."""
+    """An array in host memory. `array` is a NumPy view of it; strides count elements; `library` is "numpy", "torch" or another module's name.
+
+    One in a GPU's memory has a view too, for its shape, strides and address; it is not `is_readable`: nobody may look at an element.
+    """
 
     array: np.ndarray[Any, Any]
     dtype: str
     writable: bool
     library: str
     origin: Any
+    is_readable: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ A `Checker` looks at scalars and arrays one by one, finds the symbolic dims, and
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base.dtypes import DType
@@ -23,8 +23,9 @@ _SAME_BITS = ({"bool", "int8", "uint8"},)  # host arrays of one of these may sta
 class Checker:
     """One check of one call; collects faults."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, look: Callable[[Any], HostArray] = describe) -> None:
         self.signature = signature
+        self.look = look
         self.errors: list[TileError] = []
         self.known: dict[str, int] = {}
         self.origin: dict[str, str] = {}  # dim -> where its value came from, for messages
@@ -57,7 +58,7 @@ class Checker:
         if value is None and not spec.is_used:
             return None
         try:
-            host = describe(value)
+            host = self.look(value)
         except NotAnArray as error:
             self.fault(spec.name, f"expected {_wanted(spec)}, got {error}", error.hint)
             return None
@@ -235,7 +236,9 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _contiguous_call(name: str, host: HostArray) -> str:
-    return f"{name}.contiguous()" if host.library == "torch" else f"np.ascontiguousarray({name})"
+    if host.library == "torch":
+        return f"{name}.contiguous()"
+    return f"{'cupy' if host.library == 'cupy' else 'np'}.ascontiguousarray({name})"
 
 
 def _copy_call(name: str, host: HostArray) -> str:

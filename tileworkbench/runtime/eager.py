@@ -21,9 +21,10 @@ from ..frontend.values import Value
 from ..ir.stmt import Kernel
 from ..language.types import TensorType
 from . import packing
-from .arrays import NotAnArray, describe
+from .arrays import NotAnArray
 from .captured import Captured
 from .compiling import compile_ir
+from .cuda_arrays import describe_anywhere
 from .expressions import show
 from .fork import fork_safe_lock
 from .freezing import frozen
@@ -228,7 +229,7 @@ class _Site:
 
     def _stride(self, place: ConstSource, value: Any) -> int:
         try:
-            strides = describe(value).strides
+            strides = describe_anywhere(value).strides
         except NotAnArray as error:
             raise ArgumentError(f"kernel {self.template.name}, argument {place.param}: expected an array, got {error}", hint=error.hint) from None
         if strides is None or place.axis >= len(strides):
@@ -237,6 +238,6 @@ class _Site:
 
     def _refuse(self, place: ConstSource, value: Any) -> None:
         try:
-            describe(value)
+            describe_anywhere(value)
         except NotAnArray as error:
             raise ArgumentError(f"kernel {self.template.name}, argument {place.param}: expected an array, got {error}", hint=error.hint) from None

@@ -57,6 +57,8 @@ def python_text(expr: Expr, names: Mapping[str, str] | None = None) -> str:
             return python_text(x, names)
         case Binary(op=op, a=a, b=b) if op in _INFIX:
             return f"({python_text(a, names)} {_INFIX[op]} {python_text(b, names)})"
+        case Binary(op="floordiv" | "floormod" as op, a=a, b=Const(value=value)) if int(value):
+            return f"({python_text(a, names)} {'//' if op == 'floordiv' else '%'} {int(value)})"
         case Binary(op=op, a=a, b=b) if op in _CALL:
             return f"{_CALL[op]}({python_text(a, names)}, {python_text(b, names)})"
         case Unary(op="neg", x=x):

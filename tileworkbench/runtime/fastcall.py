@@ -37,7 +37,7 @@ def make(
         return None
     if any(t.strides is not None for t in signature.tensors):
         return None
-    writer = _Writer(signature, kinds)
+    writer = Writer(signature, kinds)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_entry": entry, "_fail": fail, "_slow": slow, "_limit": LIMIT, "_threads": LIMIT.of(threads)}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -51,7 +51,7 @@ def pack_format(signature: Signature) -> str:
     return f"={'Q' * (len(signature.tensors) + len(signature.workspaces))}{'q' * len(signature.dims)}{scalars}"
 
 
-class _Writer:
+class Writer:
     """Writes the function; `names` collects the values that it refers to."""
 
     def __init__(self, signature: Signature, kinds: tuple[str, ...]) -> None:
@@ -63,6 +63,9 @@ class _Writer:
         self.names: dict[str, Any] = {"_ndarray": np.ndarray, "_empty": np.empty, "_at": ctypes.addressof, "_view": ctypes.c_char.from_buffer}
         self.names["_pack"] = struct.Struct(pack_format(signature)).pack
         self.lines: list[str] = []
+        self.shapes: dict[str, str] = {}  # a shape as text -> the variable of a tensor that is known to have it
+        self.ends: dict[str, str] = {}  # a tensor -> the variable of the address behind it
+        self.sizes: dict[str, str] = {}  # a number of bytes as text -> its variable
         self.has_torch = "torch" in kinds
         if self.has_torch:
             self.names["_tensor"] = sys.modules["torch"].Tensor
@@ -114,15 +117,19 @@ class _Writer:
     def check_kind(self, spec: TensorSpec) -> None:
         i = self.index[spec.name]
         if self.kinds[spec.name] == "torch":
-            self.names[f"_t{i}"] = getattr(sys.modules["torch"], _plain(spec.dtype))
+            self.names[f"_t{i}"] = getattr(sys.modules["torch"], plain_name(spec.dtype))
             tests = f"type(a{i}) is not _tensor or a{i}.dtype is not _t{i} or not a{i}.is_cpu or a{i}.is_neg()"
         else:
             self.names[f"_t{i}"] = spec.numpy_dtype()
             tests = f"type(a{i}) is not _ndarray or a{i}.dtype != _t{i}"
         self.add(f"if {tests}: return _slow(args, {{}})")
         self.add(f"s{i} = a{i}.shape")
-        if not all(isinstance(d, Const) for d in spec.shape):
-            self.add(f"if len(s{i}) != {spec.rank}: return _slow(args, {{}})")
+        self.check_rank(spec)
+
+    def check_rank(self, spec: TensorSpec) -> None:
+        """Where a dim is read from this tensor: it has as many as it should. The comparison of whole shapes sees to the others."""
+        if any(self.signature.tensors[source.tensor].name == spec.name for source in self.signature.sources):
+            self.add(f"if len(s{self.index[spec.name]}) != {spec.rank}: return _slow(args, {{}})")
 
     def check_dims(self, spec: TensorSpec) -> None:
         i = self.index[spec.name]
@@ -130,8 +137,15 @@ class _Writer:
             self.names[f"_s{i}"] = tuple(evaluate(d, {}) for d in spec.shape)
             self.add(f"if s{i} != _s{i}: return _slow(args, {{}})")
             return
-        wanted = ", ".join(self.text(d) for d in spec.shape)
-        self.add(f"if s{i} != ({wanted},): return _slow(args, {{}})")
+        wanted = f"({', '.join(self.text(d) for d in spec.shape)},)"
+        if not self.names_its_dims(spec):
+            self.add(f"if s{i} != {self.shapes.get(wanted, wanted)}: return _slow(args, {{}})")
+        self.shapes.setdefault(wanted, f"s{i}")
+
+    def names_its_dims(self, spec: TensorSpec) -> bool:
+        """Whether each dim of this tensor was read from it, so that there is nothing to compare."""
+        read = {(self.signature.tensors[s.tensor].name, s.axis): self.dims[s.name] for s in self.signature.sources if not s.is_stride}
+        return all(read.get((spec.name, axis)) == self.text(d) for axis, d in enumerate(spec.shape))
 
     def pointer(self, spec: TensorSpec) -> None:
         i, mask = self.index[spec.name], int(spec.numpy_dtype().itemsize) - 1
@@ -154,10 +168,21 @@ class _Writer:
 
     def check_overlap(self, one: TensorSpec, other: TensorSpec) -> None:
         """As `overlap.check_overlap`: what shares a part of another array is for the long way to refuse."""
-        p, q = f"p{self.index[one.name]}", f"p{self.index[other.name]}"
-        m, n = self.nbytes(one), self.nbytes(other)
-        tests = [f"{p} < {q} < {p} + {m}", f"{q} < {p} < {q} + {n}", *([] if m == n else [f"{p} == {q} and {m} != {n}"])]
-        self.add(f"if {' or '.join(tests)}: return _slow(args, {{}})")
+        (p, p_end), (q, q_end) = self.extent(one), self.extent(other)
+        self.add(f"if {p} < {q_end} and {q} < {p_end} and ({p} != {q} or {p_end} != {q_end}): return _slow(args, {{}})")
+
+    def extent(self, spec: TensorSpec) -> tuple[str, str]:
+        """The variables of a tensor's address and of the one behind it."""
+        i = self.index[spec.name]
+        if spec.name not in self.ends:
+            self.ends[spec.name] = f"e{i}"
+            size = self.nbytes(spec)
+            if size not in self.sizes:
+                self.sizes[size] = size if size.isdigit() else f"b{i}"
+                if not size.isdigit():
+                    self.add(f"b{i} = {size}")
+            self.add(f"e{i} = p{i} + {self.sizes[size]}")
+        return f"p{i}", self.ends[spec.name]
 
     def nbytes(self, spec: TensorSpec) -> str:
         itemsize = int(spec.numpy_dtype().itemsize)
@@ -172,7 +197,7 @@ class _Writer:
         if first == "torch":
             torch = sys.modules["torch"]
             self.names["_torch_empty"] = torch.empty
-            self.names[f"_t{i}"] = getattr(torch, _plain(spec.dtype))
+            self.names[f"_t{i}"] = getattr(torch, plain_name(spec.dtype))
             self.add(f"a{i} = _torch_empty({shape}, dtype=_t{i}, device='cpu')")
             self.add(f"p{i} = a{i}.data_ptr()")
             return
@@ -200,7 +225,7 @@ class _Writer:
             self.add(f"return {', '.join(outs)}{',' if self.signature.returns_tuple else ''}")
 
 
-def _plain(dtype: DType) -> str:
+def plain_name(dtype: DType) -> str:
     return "float32" if dtype == "tfloat32" else str(dtype)
 
 

@@ -29,6 +29,7 @@ from ..model.report import Report, report
 from . import fastcall
 from .arguments import BoundCall, bind
 from .counters import count_launches
+from .cubin import KernelFacts
 from .executable import CompileFacts, Executable, PassRecord
 from .expressions import show
 from .fork import LIMIT, check_threads
@@ -41,7 +42,7 @@ from .scorecard import record
 from .signature import ScalarSpec, Signature
 from .stages import Stage
 from .supply import KernelParam, TensorSupplyType
-from .timing import Timing, measure
+from .timing import Clock, Timing, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class JITKernel:
         self.__name__ = ir.name
         self._threads = options.num_threads
         self._kinds: tuple[str, ...] | None = None
+        self._made_for: tuple[str, ...] | None = None  # the kinds that the short way was made for
         self._fast: Callable[..., Any] = self._first
 
     # ------------------------------------------------------------------ calling
@@ -97,22 +99,28 @@ class JITKernel:
         call = self.bind(*args, **kwargs)
         launch(self, call)
         if not kwargs and WATCH.seen is None:
-            if call.kinds == self._kinds:
+            if call.kinds == self._kinds and call.kinds != self._made_for:
                 self._fast = self.short_way(self._slow) or self._first
+                self._made_for = call.kinds
             self._kinds = call.kinds
         return call.results()
 
     def short_way(self, slow: fastcall.Slow) -> Callable[..., Any] | None:
         """A function for calls like the last one, without the checks that explain themselves; it hands other calls to `slow`. None: there is none."""
+        if self._kinds is None:
+            return None
+        own: Callable[..., Callable[..., Any] | None] | None = getattr(self.executable, "short_way", None)
+        if own is not None:
+            return own(self.signature, self._kinds, slow)
         entry = self.executable.entry
-        if entry is None or self._kinds is None:
+        if entry is None:
             return None
         return fastcall.make(self.signature, self._kinds, entry, self.executable.fail, self._threads, slow)
 
     @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
-        return bind(self.signature, args, kwargs, LIMIT.of(self._threads))
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), getattr(self.executable, "memory", None))
 
     @property
     def num_threads(self) -> int:
@@ -122,7 +130,7 @@ class JITKernel:
     @num_threads.setter
     def num_threads(self, value: int | None) -> None:
         self._threads = check_threads(value)
-        self._fast = self._first
+        self._fast, self._made_for = self._first, None
 
     # ------------------------------------------------------------------ looking
     @property
@@ -184,8 +192,13 @@ class JITKernel:
     def profile(self, *args: Any, warmup_ms: float = 25.0, rep_ms: float = 100.0, runs: int = 0) -> Timing:
         """Measure calls with these arguments. Outputs are allocated anew by each call, as in use."""
         self(*args)  # raises for bad arguments before any clock runs
-        timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs)
+        timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs, clock=self._clock(args))
         return replace(timing, threads=self.num_threads)
+
+    def _clock(self, args: Sequence[Any]) -> Clock | None:
+        """A target's own clock for calls with these arguments; None: the host's."""
+        own: Callable[[BoundCall], Clock] | None = getattr(self.executable, "clock", None)
+        return own(self.bind(*args)) if own is not None else None
 
     @entry
     def report(self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None) -> Report:
@@ -204,7 +217,7 @@ class JITKernel:
         counters: Counters | None = None
         if self.executable.source:  # an interpreted run says nothing about the machine
             launch_again = functools.partial(self.executable.launch, call)
-            seconds = tuple(t / 1e3 for t in measure(launch_again).runs_ms)
+            seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self._clock(args)).runs_ms)
             counters = count_launches(launch_again) if machine.name == cpu_name() else None
         made = report(
             self.ir,
@@ -273,7 +286,7 @@ class JITKernel:
 
     @entry
     def export_library(self, path: str) -> None:
-        """Copy the compiled shared library to `path`. Raises UnsupportedError if the target has none."""
+        """Copy the compiled shared library, or a GPU's machine code (a cubin), to `path`. Raises UnsupportedError if the target has none."""
         library = getattr(self.executable, "library", None)
         if library is None:
             raise UnsupportedError(f"target {self.target} makes no library", hint='compile with target="c"')
@@ -285,28 +298,52 @@ class JITKernel:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{self.name}.tile.txt").write_text(print_kernel(self.ir))
         if self.executable.source:
-            (place / f"{self.name}.c").write_text(self.executable.source)
+            (place / f"{self.name}.{'cu' if self._gpu_kernels else 'c'}").write_text(self.executable.source)
         if getattr(self.executable, "library", None) is not None:
-            self.export_library(str(place / f"{self.name}.so"))
+            self.export_library(str(place / f"{self.name}.{'cubin' if self._gpu_kernels else 'so'}"))
         return place
 
     @property
-    def n_regs(self) -> None:
-        """Registers a thread: a GPU's number, None here."""
+    def n_regs(self) -> int | None:
+        """Registers a thread of a GPU kernel, the most of any launch; None on the CPU."""
+        return max((k.registers for k in self._gpu_kernels), default=None)
 
     @property
-    def n_spills(self) -> None:
-        """Spilled registers: a GPU's number, None here."""
+    def n_spills(self) -> int | None:
+        """Registers of a GPU kernel that went to memory, in units of 4 bytes, the most of any launch; None on the CPU."""
+        return max((k.spill_stores // 4 for k in self._gpu_kernels), default=None)
 
     @property
     def resource_usage(self) -> dict[str, Any]:
-        """A GPU's resources; empty here."""
-        return {}
+        """What the compiler says of each GPU kernel, by its name; empty on the CPU."""
+        return {k.name: k.data() for k in self._gpu_kernels}
+
+    @property
+    def _gpu_kernels(self) -> tuple[KernelFacts, ...]:
+        found: tuple[KernelFacts, ...] = getattr(self.executable, "kernels", ())
+        return found
+
+    def show_sass(self) -> None:
+        """Print a GPU kernel's machine code. Raises UnsupportedError where there is none, with the reason."""
+        sys.stdout.write(self._sass() + "\n")
+
+    def export_sass(self, path: str) -> None:
+        """Write a GPU kernel's machine code, as text, to `path`."""
+        Path(path).write_text(self._sass())
+
+    def _sass(self) -> str:
+        stage = self.assembly()
+        if not self._gpu_kernels:
+            self._no_gpu_text()
+        if stage.why:
+            raise UnsupportedError(stage.why)
+        return stage.text
 
     def _no_gpu_text(self, *_args: Any, **_kwargs: Any) -> None:
-        raise UnsupportedError(f"target {self.target} has no PTX or SASS", hint="`.source` is the C text")
+        hint = "its text is compiled to machine code at once: show_sass" if self._gpu_kernels else "`.source` is the C text"
+        raise UnsupportedError(f"target {self.target} has no PTX{'' if self._gpu_kernels else ' or SASS'}", hint=hint)
 
-    show_ptx = export_ptx = show_sass = export_sass = _no_gpu_text
+    show_ptx = export_ptx = _no_gpu_text
 
 
 def _param(spec: Any) -> KernelParam:

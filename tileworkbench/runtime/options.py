@@ -15,7 +15,10 @@ OutIdx = int | list[int] | tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Compile options. `target` "" means: choose. `ignored` names the pass configurations that were given and change nothing."""
+    """Compile options. `target` "" means: choose. `ignored` names the pass configurations that were given and change nothing.
+
+    `arch` is the GPU architecture to compile for ("sm_90a"); "" means the device's.
+    """
 
     target: str = ""
     out_idx: tuple[int, ...] = ()
@@ -23,6 +26,7 @@ class Options:
     compile_flags: tuple[str, ...] = ()
     pass_configs: tuple[tuple[str, str], ...] = ()
     verbose: bool = False
+    arch: str = ""
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def make_options(
         raise TileTypeError(f"compile_flags must be a string or a list of strings, got {compile_flags!r}")
     flags = compile_flags.split() if isinstance(compile_flags, str) else compile_flags or ()
     configs = tuple(sorted((str(key), repr(value)) for key, value in (pass_configs or {}).items()))
-    return Options(target_name(target), indices, num_threads, tuple(flags), configs, bool(verbose))
+    return Options(target_name(target), indices, num_threads, tuple(flags), configs, bool(verbose), target_arch(target))
 
 
 def target_name(target: Any) -> str:
@@ -67,11 +71,28 @@ def target_name(target: Any) -> str:
     if isinstance(target, Mapping):
         return str(target.get("kind", ""))
     if isinstance(target, str):
-        return target.split()[0] if target.strip() else ""
+        return target.split()[0].partition(":")[0] if target.strip() else ""
     name = getattr(target, "kind", None) or getattr(target, "name", None)
     if name is None:
         raise TileTypeError(f'target must be a name such as "c" or "interpret", got {type(target).__name__}')
     return str(getattr(name, "name", name))
+
+
+def target_arch(target: Any) -> str:
+    """The GPU architecture that a target names, or "".
+
+    >>> target_arch("cuda:sm_80"), target_arch("cuda -arch=sm_90a"), target_arch({"kind": "cuda", "arch": "sm_90a"}), target_arch("c")
+    ('sm_80', 'sm_90a', 'sm_90a', '')
+    """
+    if target is None or target == "auto":
+        target = os.environ.get("TILEWORKBENCH_TARGET") or os.environ.get("TILELANG_DEFAULT_TARGET", "")
+    if isinstance(target, Mapping):
+        return str(target.get("arch", ""))
+    if isinstance(target, str):
+        words = target.split()
+        after = [w.lstrip("-").removeprefix("arch=") for w in words[1:] if w.lstrip("-").startswith("arch=")]
+        return after[0] if after else words[0].partition(":")[2] if words else ""
+    return str(getattr(target, "arch", ""))
 
 
 def _from_tilelang(text: str) -> str:

@@ -1,0 +1,127 @@
+"""How the kernels of a CUDA text are launched, as a value that goes into the cache's JSON: `codegen.cuda_source` with expressions as Python text.
+
+In these texts the dims are d0, d1, ... in the order of the signature's, the scalars s0, s1, ..., and `sms` is the device's number of multiprocessors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..base.errors import InternalError, UnsupportedError
+from ..codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
+from ..ir.expr import Expr, Var
+from .expressions import python_text
+from .gpu_arch import capability
+from .tensor_maps import BYTES as MAP_BYTES
+
+# dtype of a scalar parameter -> (its code for `struct`, its bytes); a bfloat16 goes as its bits
+FORMATS = {
+    "bool": ("?", 1), "int8": ("b", 1), "uint8": ("B", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4), "uint32": ("I", 4),
+    "int64": ("q", 8), "uint64": ("Q", 8), "float16": ("e", 2), "bfloat16": ("H", 2), "float32": ("f", 4), "tfloat32": ("f", 4), "float64": ("d", 8),
+}  # fmt: skip
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ParamPlan:
+    """One parameter: "pointer" (`name`), "number" (`texts[0]`, `dtype`) or "map" (`name`; `texts`: its dims and strides; `spec`: the rest)."""
+
+    kind: str
+    name: str = ""
+    dtype: str = ""
+    texts: tuple[str, ...] = ()
+    spec: TensorMap | None = None
+
+    @property
+    def bytes(self) -> int:
+        return MAP_BYTES if self.kind == "map" else POINTER_BYTES if self.kind == "pointer" else FORMATS[self.dtype][1]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """One launch; see `codegen.cuda_source.CudaKernel`."""
+
+    name: str
+    grid: tuple[str, ...]
+    block: tuple[int, ...]
+    params: tuple[ParamPlan, ...]
+    shared_bytes: int
+    cluster: tuple[int, ...]
+    is_programmatic: bool
+    is_cooperative: bool
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All launches of a call, in order; `status` names the variable that failed assertions are written to."""
+
+    kernels: tuple[KernelPlan, ...]
+    status: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        kernels = [asdict(replace(k, params=tuple(replace(p, spec=_bare(p.spec)) for p in k.params))) for k in self.kernels]
+        return {"kernels": kernels, "status": self.status}
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Plan:
+        """The inverse of `data`."""
+        return Plan(tuple(_kernel(k) for k in data["kernels"]), str(data["status"]))
+
+
+def plan_of(source: CudaSource, dims: Sequence[str], scalars: Sequence[str], arch: str) -> Plan:
+    """The plan for a text whose signature has these dims and scalars. Raises UnsupportedError for a launch that the architecture cannot do."""
+    names = {name: f"d{i}" for i, name in enumerate(dims)} | {name: f"s{i}" for i, name in enumerate(scalars)} | {SMS: "sms"}
+    for kernel in source.kernels:
+        needs_9 = kernel.cluster != (1, 1, 1) or kernel.is_programmatic or any(isinstance(p, TensorMap) for p in kernel.params)
+        if needs_9 and capability(arch) < (9, 0):
+            raise UnsupportedError(f"kernel {kernel.name} needs sm_90 (clusters, tensor maps or programmatic launch), and is compiled for {arch}")
+    return Plan(tuple(_plan(k, names) for k in source.kernels), source.status)
+
+
+def _plan(kernel: CudaKernel, names: Mapping[str, str]) -> KernelPlan:
+    def text(expr: Expr) -> str:
+        if isinstance(expr, Var) and expr.name not in names:
+            raise InternalError(f"kernel {kernel.name}: {expr.name} is no dim and no scalar of the signature")
+        return python_text(expr, names)
+
+    def param(given: Parameter) -> ParamPlan:
+        match given:
+            case Pointer(name=name):
+                return ParamPlan("pointer", name)
+            case Number(value=value, dtype=dtype):
+                if dtype not in FORMATS:
+                    raise UnsupportedError(
+                        f"kernel {kernel.name}: a scalar of type {dtype} cannot be passed to a GPU", hint="declare it as T.float32"
+                    )
+                return ParamPlan("number", dtype=dtype, texts=(text(value),))
+            case TensorMap(name=name, dtype=dtype, dims=dims, strides=strides):
+                return ParamPlan("map", name, dtype, (*map(text, dims), *map(text, strides)), given)
+
+    grid = tuple(text(extent) for extent in kernel.grid)
+    params = tuple(param(p) for p in kernel.params)
+    return KernelPlan(kernel.name, grid, kernel.block, params, kernel.shared_bytes, kernel.cluster, kernel.is_programmatic, kernel.is_cooperative)
+
+
+def _bare(spec: TensorMap | None) -> TensorMap | None:
+    """A map without its expressions, which stand in the plan as text."""
+    return replace(spec, dims=(), strides=()) if spec is not None else None
+
+
+def _kernel(data: Mapping[str, Any]) -> KernelPlan:
+    params = tuple(_param(p) for p in data["params"])
+    known = {name: tuple(data[name]) for name in ("grid", "block", "cluster")}
+    return KernelPlan(**{**data, **known, "params": params})
+
+
+def _param(data: Mapping[str, Any]) -> ParamPlan:
+    spec = data["spec"]
+    made = TensorMap(**{**spec, "dims": (), "strides": (), "box": tuple(spec["box"])}) if spec is not None else None
+    return ParamPlan(**{**data, "texts": tuple(data["texts"]), "spec": made})

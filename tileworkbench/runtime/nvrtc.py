@@ -1,0 +1,205 @@
+"""NVRTC, NVIDIA's compiler as a library: CUDA text -> machine code, without a GPU or a driver.
+
+It is looked for in this order: $TILEWORKBENCH_NVRTC (a path, or "none"), NVIDIA's wheels, $CUDA_HOME or $CUDA_PATH, the system's libraries. Nothing
+is imported for that, only `ctypes` opens the library.
+
+    made = compile_text(text, "sm_90a")
+    made.cubin, made.log
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..base.errors import CapacityError, CompilerError
+from ..base.span import Span
+from . import diagnostics
+from .gpu_arch import arch_names, parse_arch
+from .libcuda import find_driver
+
+INSTALL = "pip install tileworkbench[cuda], or only the compiler: pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12)"
+FILE = "kernel.cu"
+STANDARD = "--std=c++17"
+MINIMAL = "--minimal"  # without textures and the like: halves the time
+SINCE_MINIMAL = (12, 4)
+REPORT = "--ptxas-options=-v"  # asks for the resources of each kernel, spills among them
+OK, INVALID_OPTION = 0, 5
+_WHEELS = ("cu[0-9]*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
+_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)")
+_LIBRARY = re.compile(r"libnvrtc\.so\.\d+(\.\d+)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included."""
+
+    arch: str
+    cubin: bytes
+    log: str
+    compiler: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the compiler warned of; a serialized wgmma is such a warning, and costs most of the speed."""
+        lines = (line.strip() for line in self.log.splitlines())
+        return tuple(line for line in lines if re.search(r"\bwarning\b|\bC75\d\d\b", line) and "declared but never referenced" not in line)
+
+
+class Nvrtc:
+    """The library at `path`. Raises OSError if it cannot be opened."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._library = ctypes.CDLL(path)
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.version = (major.value, minor.value)
+        self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    @property
+    def name(self) -> str:
+        """For people: `NVRTC 13.0`."""
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+    def architectures(self) -> tuple[str, ...]:
+        """The architectures that this compiler knows."""
+        count = ctypes.c_int()
+        self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+        numbers = (ctypes.c_int * count.value)()
+        self._library.nvrtcGetSupportedArchs(numbers)
+        return arch_names(sorted(numbers))
+
+    def compile(self, text: str, options: Sequence[str]) -> tuple[int, str, bytes]:
+        """The library's answer: its code (0: compiled), its log, the machine code."""
+        program = ctypes.c_void_p()
+        self._check(self._library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), FILE.encode(), 0, None, None))
+        try:
+            given = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
+            code = int(self._library.nvrtcCompileProgram(program, len(options), given))
+            log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+            return code, log, self._bytes(program, "CUBIN") if code == OK else b""
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def says(self, code: int) -> str:
+        """The name of an answer."""
+        return str(self._library.nvrtcGetErrorString(code).decode())
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        data = ctypes.create_string_buffer(size.value)
+        self._check(getattr(self._library, f"nvrtcGet{what}")(program, data))
+        return data.raw
+
+    def _check(self, code: int) -> None:
+        if code != OK:
+            raise CompilerError(f"{self.name} failed: {self.says(code)}")
+
+
+# ------------------------------------------------------------------------------------------- finding
+def find_nvrtc() -> Nvrtc | None:
+    """The compiler of this machine, or None."""
+    return _find(os.environ.get("TILEWORKBENCH_NVRTC", ""), os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "")
+
+
+def require_nvrtc() -> Nvrtc:
+    """The compiler of this machine; raises CompilerError that says how to get one."""
+    found = find_nvrtc()
+    if found is None:
+        raise CompilerError(why_no_nvrtc(), hint=INSTALL)
+    return found
+
+
+def why_no_nvrtc() -> str:
+    """Why `find_nvrtc` is None."""
+    asked = os.environ.get("TILEWORKBENCH_NVRTC", "")
+    if asked and asked != "none":
+        return f"TILEWORKBENCH_NVRTC={asked!r} is no NVRTC library that can be opened"
+    return "NVRTC, which compiles for GPUs, is not installed"
+
+
+@cache
+def _find(asked: str, toolkit: str) -> Nvrtc | None:
+    paths = candidates(asked, toolkit)
+    driver = find_driver() if len(paths) > 1 else None  # it loads no code of a later CUDA's compiler
+    opened = [found for path in paths if (found := _opened(path)) is not None]
+    fitting = [found for found in opened if driver is None or found.version[0] <= driver.version[0]]
+    return next(iter([*fitting, *opened]), None)
+
+
+def _opened(path: str) -> Nvrtc | None:
+    try:
+        return Nvrtc(path)
+    except (OSError, AttributeError):
+        return None
+
+
+def candidates(asked: str = "", toolkit: str = "") -> list[str]:
+    """Libraries to try, best first; only `asked` if the user named one, none at all if that is "none"."""
+    if asked:
+        return [] if asked == "none" else [asked]
+    folders = wheel_folders()
+    found = [path for folder in folders for pattern in _WHEELS for path in folder.glob(pattern)]
+    if toolkit:
+        found += [path for name in ("lib64", "lib") for path in (Path(toolkit) / name).glob("libnvrtc.so*")]
+    named = [str(p) for p in sorted(found, key=_number, reverse=True) if _LIBRARY.search(p.name) or p.name == "libnvrtc.so"]
+    system = ctypes.util.find_library("nvrtc")
+    return [*named, *([system] if system else [])]
+
+
+def wheel_folders() -> list[Path]:
+    """Where NVIDIA's wheels put their files: `nvidia` is a package without code."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    return [Path(folder) for folder in (spec.submodule_search_locations or () if spec else ())]
+
+
+def _number(path: Path) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", path.name))
+
+
+# ------------------------------------------------------------------------------------------- compiling
+def compile_text(text: str, arch: str, flags: Sequence[str] = (), lines: Mapping[int, Span] | None = None) -> Made:
+    """Compile CUDA text for one architecture. `flags` are NVRTC's; `lines` maps lines of the text to the author's.
+
+    Raises: CompilerError at the author's line; CapacityError for static shared memory that the GPU has not; TileValueError for an architecture that
+    this compiler does not know, with the list.
+    """
+    compiler = require_nvrtc()
+    arch = parse_arch(arch, compiler.architectures())
+    options = [f"--gpu-architecture={arch}", STANDARD, "--generate-line-info", *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
+    code, log, cubin = compiler.compile(text, [*options, REPORT])
+    if code == OK:
+        return Made(arch, cubin, log, compiler.name)
+    if code == INVALID_OPTION:
+        raise CompilerError(
+            f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}"
+        )
+    if not any("error" in d.severity for d in diagnostics.parse(log)):  # the report of resources hides what the assembler has to say
+        log = compiler.compile(text, options)[1] or log
+    raise _fault(log, text, lines or {}, compiler.name, arch)
+
+
+def _fault(log: str, text: str, lines: Mapping[int, Span], compiler: str, arch: str) -> CompilerError | CapacityError:
+    too_much = _SHARED.search(log)
+    if too_much:
+        used, most = int(too_much[2], 16), int(too_much[3], 16)
+        return CapacityError(
+            f"kernel {too_much[1]} has {used} bytes of static shared memory, at most {most} are possible on {arch}",
+            hint="smaller tiles, or fewer stages",
+        )
+    error = diagnostics.blame(log, text, lines, compiler, "CUDA text")
+    if "Unresolved extern function" in error.message:
+        error.hint = "the text calls a device function that it does not define: give its text with T.import_source, or check its name"
+    return error

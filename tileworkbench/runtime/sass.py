@@ -1,0 +1,110 @@
+"""The machine code of a GPU kernel as text, with the line of the CUDA text that each instruction comes from.
+
+NVIDIA's `nvdisasm` makes it, without a GPU. It is looked for on the path and among NVIDIA's wheels (`pip install nvidia-cuda-nvdisasm`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import CompilerError
+from ..base.span import Span
+from . import cache as disk
+from . import toolchain
+from .nvrtc import wheel_folders
+from .stages import Stage, inherited
+
+NAME, FORMAT, TIMEOUT_S = "nvdisasm", "1", 60.0
+INSTALL = "pip install nvidia-cuda-nvdisasm"
+_LINE = re.compile(r'line (\d+)(?: inlined at "[^"]*", line (\d+))?')
+_CODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(.*?)\s*;")
+
+
+@dataclass(frozen=True, slots=True)
+class Sass:
+    """Instructions and labels; `cuda_lines` maps a line of `text` (from 1) to the line of the CUDA text that it does, where that is known."""
+
+    text: str
+    cuda_lines: Mapping[int, int]
+
+
+def find_nvdisasm() -> str | None:
+    """The disassembler's path, or None."""
+    found = shutil.which(NAME)
+    if found:
+        return found
+    places = [path for folder in wheel_folders() for path in (*folder.glob(f"cu[0-9]*/bin/{NAME}"), *folder.glob(f"*/bin/{NAME}"))]
+    return next((str(p) for p in sorted(places, reverse=True) if os.access(p, os.X_OK)), None)
+
+
+def sass_stage(cubin: bytes, text: str, lines: Mapping[int, Span]) -> Stage:
+    """The stage "SASS" of a cubin made from the CUDA `text`. A missing or failing disassembler gives a stage that says so."""
+    tool = find_nvdisasm()
+    if tool is None:
+        return Stage("SASS", "text", "", why=f"{NAME} is not installed: {INSTALL}")
+    try:
+        listing = disassemble(cubin, tool)
+    except (CompilerError, OSError) as error:
+        return Stage("SASS", "text", "", why=error.message if isinstance(error, CompilerError) else str(error))
+    spans = inherited(text, lines)
+    return Stage("SASS", "text", listing.text, {line: spans[at] for line, at in listing.cuda_lines.items() if at in spans})
+
+
+def disassemble(cubin: bytes, tool: str) -> Sass:
+    """Run the disassembler, or take its text from the disk cache. Raises CompilerError if it fails."""
+    info = os.stat(tool)
+
+    def build(folder: Path) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="twb-sass-") as work:
+            place = Path(work) / "kernel.cubin"
+            place.write_bytes(cubin)
+            code, said = toolchain.run([tool, "--print-line-info-inline", "--print-code", str(place)], TIMEOUT_S)
+        if code != 0:
+            raise CompilerError(f"{NAME} failed: {' '.join(said.split())[:200]}")
+        (folder / "kernel.sass").write_text(said)
+        return {}
+
+    entry, _ = disk.get_or_build(disk.key_of("sass", FORMAT, cubin.hex(), tool, str(info.st_size), str(info.st_mtime_ns)), build, disk.PARTS)
+    return parse((entry.folder / "kernel.sass").read_text(errors="replace"))
+
+
+def parse(text: str) -> Sass:
+    """Instructions, kernels' names and the labels that instructions name, out of the disassembler's text.
+
+    A call that was inlined counts as the line that calls: the outermost one.
+
+    >>> rows = [".text.add:", '  //## File "kernel.cu", line 3', "  /*0000*/  LDC R1, c[0x0][0x28] ;",
+    ...         '  //## File "kernel.cu", line 1 inlined at "kernel.cu", line 7',
+    ...         '  //## File "kernel.cu", line 7', "  /*0010*/  BRA `(.L_1) ;", ".L_1:", ".L_2:"]
+    >>> found = parse("\\n".join(rows))
+    >>> print(found.text)
+    add:
+        LDC R1, c[0x0][0x28]
+        BRA `(.L_1)
+    .L_1:
+    >>> dict(found.cuda_lines)
+    {2: 3, 3: 7}
+    """
+    kept: list[tuple[str, int]] = []
+    line = 0
+    for row in text.splitlines():
+        if row.lstrip().startswith("//##"):
+            match = _LINE.search(row)
+            line = int(match[2] or match[1]) if match else line
+        elif match := _CODE.match(row):
+            kept.append((f"    {match[1]}", line))
+        elif row.startswith(".text."):
+            kept.append((row.strip().removeprefix(".text."), 0))
+            line = 0
+        elif row.startswith(".L") and row.rstrip().endswith(":"):
+            kept.append((row.strip(), 0))
+    named = set(re.findall(r"\.L\w+", " ".join(row for row, _ in kept if not row.endswith(":"))))
+    shown = [(row, at) for row, at in kept if not row.startswith(".L") or row[:-1] in named]
+    return Sass("\n".join(row for row, _ in shown), {i: at for i, (row, at) in enumerate(shown, 1) if at})

@@ -1,0 +1,247 @@
+"""The target "cuda": lowers a kernel to CUDA text, compiles it with NVRTC, and keeps the machine code in the disk cache.
+
+Compiling needs neither a GPU nor a driver; the first call loads the machine code on the device of its arguments. A call launches on the current
+stream of the library whose arrays it got and does not wait, unless the kernel holds assertions; so it works inside CUDA graphs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import ArgumentError, TileError
+from ..base.machine import Machine, preset_of_device
+from ..base.span import Span
+from ..codegen.cuda_source import CudaSource
+from ..ir.stmt import Kernel, ScalarParam, TensorParam
+from ..model.occupancy import Occupancy
+from . import cache as disk
+from . import cuda_arrays, cuda_fastcall
+from .arguments import BoundCall, Memory
+from .arrays import library_of
+from .cubin import KernelFacts, read_cubin
+from .cuda_launch import Program
+from .cuda_plan import Plan, plan_of
+from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
+from .expressions import evaluate
+from .fastcall import Slow
+from .fingerprint import fingerprint
+from .fork import fork_safe_lock
+from .gpu_arch import DEFAULT, parse_arch
+from .libcuda import find_driver, require_driver
+from .nvrtc import Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
+from .options import Options
+from .sass import sass_stage
+from .signature import Signature
+from .stages import Stage
+from .target_c import package_stamp
+from .timing import Clock
+
+ABI = "1"
+Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
+
+
+class Compiled:
+    """A kernel as machine code for `arch`: `cubin` holds it, `kernels` the compiler's facts of each kernel of the text."""
+
+    entry = None  # there is no C function
+    memory: Memory = cuda_arrays  # where its arrays live
+
+    def __init__(self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate) -> None:
+        self.kernel, self.arch = kernel, arch
+        self.library = folder / "kernel.cubin"
+        self.cubin = self.library.read_bytes()
+        self.source = (folder / "kernel.cu").read_text()
+        self.plan = Plan.from_data(facts["plan"])
+        self.kernels = tuple(KernelFacts.from_data(k) for k in facts["kernels"])
+        self._facts, self._was_cached, self._translate = facts, was_cached, translate
+        self._programs: dict[int, Program] = {}
+        self._lock = fork_safe_lock()
+
+    # ------------------------------------------------------------------ running
+    def launch(self, call: BoundCall) -> None:
+        """Start the kernel on bound arguments; waits only for kernels with assertions."""
+        arrays = _arrays(call)
+        ordinal = self.ordinal(call, arrays)
+        program = self.program(ordinal)
+        stream = cuda_arrays.stream_of(arrays, ordinal)
+        library, like = next(((library_of(a), a) for a in arrays), ("cupy", None))
+        sizes = [_bytes(buffer, call.dims) for buffer in call.signature.workspaces]
+        made = [cuda_arrays.allocate((size,), cuda_arrays.BYTE, library, like) for size in sizes]  # alive until the launches are in the stream
+        slots = [bound.pointer for bound in call.tensors] + [int(view.__array_interface__["data"][0]) for view, _ in made]
+        slots += [call.dims[name] for name in call.signature.dims]
+        program.run(stream, *slots, *(call.scalars[s.name] for s in call.signature.scalars))
+        self._wait(program, stream)
+
+    def short_way(self, signature: Signature, kinds: tuple[str, ...], slow: Slow) -> Callable[..., Any] | None:
+        """A function for repeated calls with the same kinds of arrays; None: there is none."""
+        if len(self._programs) != 1:  # it runs on several devices: each call has to look
+            return None
+        ordinal, program = next(iter(self._programs.items()))
+        check = (lambda stream: self._wait(program, stream)) if program.status else None
+        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1)
+
+    def program(self, ordinal: int) -> Program:
+        """The kernel loaded on a device. Raises UnsupportedError without a driver, CapacityError for a launch that cannot run there."""
+        found = self._programs.get(ordinal)
+        if found is not None:
+            return found
+        driver = require_driver()
+        with self._lock:
+            if ordinal not in self._programs:
+                facts = {k.name: k for k in self.kernels}
+                names, dims, scalars = parameters_of(self.kernel)
+                self._programs[ordinal] = Program(
+                    driver, driver.device(ordinal), self.arch, self.cubin, self.plan, facts, names, len(dims), len(scalars)
+                )  # fmt: skip
+            return self._programs[ordinal]
+
+    def ordinal(self, call: BoundCall, arrays: Sequence[Any]) -> int:
+        """The device of a call's arrays. Raises ArgumentError if they lie on several."""
+        found = sorted(cuda_arrays.ordinals(arrays))
+        if len(found) > 1:
+            raise ArgumentError(f"kernel {self.kernel.name}: its arrays lie on GPUs {', '.join(map(str, found))}", hint="move them to one")
+        return found[0] if found else require_driver().current_ordinal()
+
+    def clock(self, call: BoundCall) -> Clock:
+        """The clock of the device that a call runs on."""
+        arrays = _arrays(call)
+        ordinal = self.ordinal(call, arrays)
+        driver, stream = self.program(ordinal).driver, cuda_arrays.stream_of(arrays, ordinal)
+
+        def nanoseconds(function: Callable[[], Any], calls: int) -> int:
+            def work() -> None:
+                for _ in range(calls):
+                    function()
+
+            return int(driver.milliseconds(ordinal, stream, work) * 1e6)
+
+        return nanoseconds
+
+    def _wait(self, program: Program, stream: int) -> None:
+        if program.status:
+            code = program.failed(stream)
+            if code:
+                self.fail(code)
+
+    def fail(self, code: int) -> None:
+        raise_assertion(code, lambda: tuple(AssertSite(m, s) for m, s in self._again[0].asserts), self.kernel.name)
+
+    # ------------------------------------------------------------------ looking
+    @cached_property
+    def _again(self) -> tuple[CudaSource, tuple[PassRecord, ...]]:
+        """The text with its maps, and the passes, made anew."""
+        return self._translate(self.kernel, self.arch)
+
+    @property
+    def lines(self) -> dict[int, Span]:
+        return dict(self._again[0].lines)
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        return self._again[1]
+
+    def machine_code(self) -> tuple[Stage, ...]:
+        """The machine code as text, where a disassembler is installed."""
+        return (sass_stage(self.cubin, self.source, self.lines),)
+
+    def facts(self) -> CompileFacts:
+        known = self._facts
+        spilt = tuple(f"{k.name} keeps {k.local_bytes} bytes a thread in device memory for want of registers" for k in self.kernels if k.spills)
+        notes = (*spilt, *known["warnings"])
+        return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
+
+    def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
+        """The blocks of each launch that fit on a multiprocessor, by the compiler's numbers; of the GPU here, or of the H200 on paper."""
+        machine = machine or preset_of_device(_device_name()) or preset_of_device("NVIDIA H200")
+        assert machine is not None
+        by_name = {k.name: k for k in self.kernels}
+        return tuple(by_name[k.name].occupancy(machine, k.threads, k.shared_bytes) for k in self.plan.kernels)
+
+
+class CudaTarget:
+    """CUDA on NVIDIA's GPUs. `translate(kernel, arch)` lowers and emits."""
+
+    name = "cuda"
+
+    def __init__(self, translate: Translate) -> None:
+        self.translate = translate
+
+    def usable(self) -> str:
+        return "" if find_nvrtc() is not None else why_no_nvrtc()
+
+    def compile(self, kernel: Kernel, options: Options) -> Compiled:
+        """The machine code of `kernel` for `options.arch`, else for the device here, from disk or made now."""
+        compiler = require_nvrtc()
+        arch = choose_arch(options.arch, compiler.architectures())
+        key = disk.key_of("cuda", ABI, package_stamp(), fingerprint(kernel), arch, compiler.name, *options.compile_flags)
+        fresh: list[tuple[CudaSource, tuple[PassRecord, ...]]] = []
+
+        def build(folder: Path) -> dict[str, Any]:
+            start = time.perf_counter()
+            source, records = self.translate(kernel, arch)
+            fresh.append((source, records))
+            _, dims, scalars = parameters_of(kernel)
+            plan = plan_of(source, dims, scalars, arch)
+            middle = time.perf_counter()
+            made = compile_text(source.text, arch, (*source.flags, *options.compile_flags), source.lines)
+            (folder / "kernel.cu").write_text(source.text)
+            (folder / "kernel.cubin").write_bytes(made.cubin)
+            times = {"passes_ms": (middle - start) * 1e3, "compiler_ms": (time.perf_counter() - middle) * 1e3}
+            return json_facts(made) | times | {"plan": plan.data()}
+
+        entry, was_cached = disk.get_or_build(key, build)
+        compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, self.translate)
+        if fresh:
+            compiled.__dict__["_again"] = fresh[0]
+        return compiled
+
+
+def json_facts(made: Made) -> dict[str, Any]:
+    """What the cache keeps of a compilation beside the machine code."""
+    kernels = [k.data() for k in read_cubin(made.cubin, made.log)]
+    found: dict[str, Any] = json.loads(json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler}))
+    return found
+
+
+def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
+    """The architecture to compile for: the one that was asked for, $TILEWORKBENCH_CUDA_ARCH, the device's, else sm_90a."""
+    asked = asked or os.environ.get("TILEWORKBENCH_CUDA_ARCH", "")
+    if asked:
+        return parse_arch(asked, known)
+    driver = find_driver()
+    return driver.device(driver.current_ordinal()).arch if driver is not None else DEFAULT
+
+
+def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
+    """Names of the tensors and workspaces, of the dims and of the scalars, in the order in which a launch takes them."""
+    tensors = [p.buffer.name for p in kernel.params if isinstance(p, TensorParam)] + [b.name for b in kernel.workspaces]
+    return tensors, [v.name for v in kernel.dims], [p.var.name for p in kernel.params if isinstance(p, ScalarParam)]
+
+
+def _arrays(call: BoundCall) -> list[Any]:
+    """The caller's arrays and those that were made for it."""
+    return [a for bound in call.tensors if (a := bound.origin if bound.origin is not None else bound.result) is not None]
+
+
+def _bytes(buffer: Any, dims: dict[str, int]) -> int:
+    count = 1
+    for dim in buffer.shape:
+        count *= evaluate(dim, dims)
+    return max(1, (max(count, 0) * int(buffer.type.bits) + 7) // 8)
+
+
+def _device_name() -> str:
+    try:
+        driver = find_driver()
+        return driver.device(driver.current_ordinal()).name if driver is not None else ""
+    except TileError:
+        return ""
+
+
+__all__ = ["CudaTarget", "Compiled", "choose_arch", "parameters_of"]
