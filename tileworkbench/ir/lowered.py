@@ -107,7 +107,7 @@ class Loop(Stmt):
 
     `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
     `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling. `label` names the end of the body, where
-    an `EndIteration` goes.
+    an `EndIteration` goes. `unroll`: its iterations touch registers that must be known to the compiler.
     """
 
     var: Var
@@ -118,6 +118,7 @@ class Loop(Stmt):
     simd: bool = False
     reductions: tuple[tuple[str, Buffer], ...] = ()
     label: str = ""
+    unroll: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,7 @@ class Grid(Stmt):
     """A launch: `body` for every block, blocks in any order on any core. `extents` and `vars` are x first.
 
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
+    On a GPU the scratch area is the block's shared memory, and `body` is the program of each of its `threads`.
     From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
     """
 
@@ -208,3 +210,4 @@ class Grid(Stmt):
     body: Body
     scratch_bytes: int = 0
     enough_blocks: int | None = 0
+    threads: tuple[int, ...] = ()

@@ -1,0 +1,189 @@
+"""A lowered kernel as CUDA text: a `__global__` function for each launch, which runs one thread. It decides nothing.
+
+The functions that it calls are those of `device/`; their text is put in front by whoever compiles.
+"""
+
+from __future__ import annotations
+
+from ..analysis.uses import uses
+from ..base.dtypes import BOOL, DType
+from ..base.errors import InternalError, TileError, UnsupportedError
+from ..base.span import Span
+from ..device import FUNCTIONS
+from ..ir.expr import Buffer, Expr, Var
+from ..ir.lowered import Declare, Element, Fail, Grid, Loop, SetElement
+from ..ir.node import walk
+from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
+from .c_family import CFamily
+from .c_names import c_name
+from .clib import c_type, suffix
+from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer
+from .writer import Writer
+
+_TYPES = {"f16": "twb_f16", "bf16": "twb_bf16", "e4m3": "twb_e4m3", "e5m2": "twb_e5m2"}
+_VOTES = {"any": "twb_any", "all": "twb_all", "ballot": "twb_ballot"}
+
+
+def emit_cuda(kernel: Kernel) -> CudaSource:
+    """CUDA text for a lowered kernel."""
+    return _Emitter(kernel).source()
+
+
+def cuda_type(dtype: DType) -> str:
+    """The type of one element."""
+    return "bool" if dtype == BOOL else _TYPES.get(suffix(dtype)) or c_type(dtype)
+
+
+class _Emitter(CFamily):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.out = Writer()
+        self.asserts: dict[int, tuple[str, Span | None]] = {}
+
+    def source(self) -> CudaSource:
+        """The whole text."""
+        self.asserts = {n.index: (n.message, n.span) for n in walk(self.kernel) if isinstance(n, Fail)}
+        kernels = []
+        for stmt in self.kernel.body:
+            if not isinstance(stmt, Grid):
+                raise UnsupportedError("statements between launches on a GPU", span=stmt.span, hint="compute the sizes before the call")
+            kernels.append(self.function(stmt))
+        return CudaSource(self.out.text(), tuple(kernels), asserts=tuple(self.asserts[i] for i in sorted(self.asserts)), lines=dict(self.out.spans))
+
+    def function(self, grid: Grid) -> CudaKernel:
+        out = self.out
+        used = uses(grid.body)
+        roots, written = {b.root for b in used.buffers}, {b.root for b in used.written}
+        texts: list[str] = []
+        params: list[Parameter] = []
+        with self.scope():
+            self.taken |= {c_name(t.buffer.name) for t in grid.tiles}
+            for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces]:
+                if buffer in roots:
+                    texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
+                    params.append(Pointer(buffer.name))
+            names = {v.name: v for v in used.used | uses([d for b in used.buffers for d in b.shape]).used}
+            for var in [*self.kernel.dims, *(p.var for p in self.kernel.params if isinstance(p, ScalarParam))]:
+                if var.name in names:
+                    texts.append(f"{cuda_type(var.type)} {self.bind(var)}")
+                    params.append(Number(var, str(var.type)))
+            count = 1
+            for n in grid.threads:
+                count *= n
+            with out.block(f'extern "C" __global__ void __launch_bounds__({count}) {c_name(grid.name)}({", ".join(texts)})'):
+                for var, axis in zip(grid.vars, "xyz", strict=False):
+                    out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
+                if grid.scratch_bytes:
+                    out.line("TWB_SHARED_MEMORY(scratch);")
+                for tile in grid.tiles:
+                    kind, size = cuda_type(tile.buffer.type), tile.buffer.static_bytes() * 8 // tile.buffer.type.bits
+                    out.line(f"const twb_shared<{kind}> {c_name(tile.buffer.name)} = twb_tile<{kind}>(scratch, {tile.offset}, {size});")
+                self.body(grid.body)
+                out.end_source()
+        out.line()
+        one: Expr = _ONE
+        extents = (*grid.extents, one, one)[:3]
+        block = (*grid.threads, 1, 1)[:3]
+        return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
+
+    # ------------------------------------------------------------------------------------------ statements
+    def body(self, body: Body) -> None:
+        for stmt in body:
+            self.out.at(stmt.span)
+            try:
+                self.stmt(stmt)
+            except TileError as error:
+                raise error.at(stmt.span) from None
+
+    def stmt(self, s: Stmt) -> None:
+        out = self.out
+        match s:
+            case SetElement(buffer, offset, value):
+                out.line(f"{self.element(buffer, offset)} = {self.plain(value)};")
+            case Let(var, value):
+                text = self.plain(value)
+                out.line(f"const {cuda_type(var.type)} {self.bind(var)} = {text};")
+            case Declare(buffer, init):
+                self.declare(buffer, init)
+            case Loop():
+                self.loop(s)
+            case If(cond, then, other):
+                self.branch(cond, then, other)
+            case While(cond, inside):
+                with out.block(f"while ({self.expr(cond)})"), self.scope():
+                    self.body(inside)
+            case Break():
+                out.line("break;")
+            case Continue():
+                out.line("continue;")
+            case Return():
+                out.line("return;")
+            case Evaluate(value):
+                out.line(f"{self.expr(value)};")
+            case Fail(number):
+                out.line(f"{self.call('twb_fail', str(number + 1))};")
+            case Sync(scope):
+                out.line(f"{self.call('twb_sync' if scope == 'block' else 'twb_sync_warp')};")
+            case Collective():
+                self.collective(s)
+            case _:
+                raise InternalError(f"no CUDA for {type(s).__name__}")
+
+    def collective(self, s: Collective) -> None:
+        args = [self.plain(a) for a in s.args]
+        if s.op in ("shfl", "shfl_xor", "shfl_up", "shfl_down"):
+            text = self.call(f"twb_{s.op}", *args) if s.width == 32 else self.call(f"twb_{s.op}", *args, str(s.width))
+        elif s.op in _VOTES:
+            text = self.call(_VOTES[s.op], *args)
+        else:
+            raise UnsupportedError(f"{s.op} on a GPU", span=s.span)
+        self.out.line(f"const {cuda_type(s.result.type)} {self.bind(s.result)} = {text};")
+
+    def declare(self, buffer: Buffer, init: Expr | None) -> None:
+        kind, name = cuda_type(buffer.type), c_name(buffer.name)
+        if buffer.scope == "var":
+            self.out.line(f"{kind} {name} = {'{}' if init is None else self.plain(init)};")
+            return
+        self.out.line(f"{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
+
+    def loop(self, s: Loop) -> None:
+        start, stop = self.plain(s.start), self.plain(s.stop)
+        with self.scope():
+            name, kind = self.bind(s.var), c_type(s.var.type)
+            sign, step = ("<", f"{name} += {s.step}") if s.step > 0 else (">", f"{name} -= {-s.step}")
+            if s.unroll:
+                self.out.line("#pragma unroll")
+            with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):
+                self.body(s.body)
+
+    def branch(self, cond: Expr, then: Body, other: Body) -> None:
+        with self.out.block(f"if ({self.expr(cond)})", "} else {" if other else "}"), self.scope():
+            self.body(then)
+        if other:
+            self.out.depth += 1
+            with self.scope():
+                self.body(other)
+            self.out.depth -= 1
+            self.out.line("}")
+
+    # ------------------------------------------------------------------------------------------ expressions
+    def element(self, buffer: Buffer, offset: Expr) -> str:
+        if buffer.scope == "var":
+            return c_name(buffer.name)
+        if buffer.type.bits < 8:
+            raise UnsupportedError("4-bit elements on a GPU", span=offset.span)
+        return f"{c_name(buffer.name)}[{self.plain(offset)}]"
+
+    def call(self, name: str, *args: str) -> str:
+        if name.startswith("twb_"):
+            if name not in FUNCTIONS:
+                raise UnsupportedError(f"{name} is not in the device library")
+            self.called[name] = None
+        return f"{name}({', '.join(args)})"
+
+
+from ..ir.build import index as _index  # noqa: E402
+
+_ONE = _index(1)
+_ = (Element, Var)

@@ -1,0 +1,42 @@
+"""The way from tile IR to what the CUDA target emits: one thread's program.
+
+Each step is a pass of its own file; those before `copies_as_loops` and after `spread_threads` are the C target's too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
+from ..ir.stmt import Kernel
+from .copies_as_loops import copies_as_loops
+from .decide_branches import decide_branches
+from .drop_unused import drop_unused
+from .expand_asserts import expand_asserts
+from .expand_atomics import expand_atomics
+from .flatten_accesses import flatten_accesses
+from .index_loops import index_loops
+from .insert_barriers import insert_barriers
+from .lowering import Observer, Step, run_steps
+from .place_threads import place_threads
+from .spread_threads import spread_threads
+from .widen_floats import widen_floats
+
+CUDA_STEPS: tuple[Step, ...] = (
+    Step(index_loops, because="proofs and loop ends below are about the index dtype"),
+    Step(expand_asserts),
+    Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which spread_threads shares out"),
+    Step(decide_branches, because="what is never done must not stop a proof"),
+    Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
+    Step(spread_threads, because="everything after it is one thread's program"),
+    Step(insert_barriers, because="speaks of threads that pass data through tiles"),
+    Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+    Step(place_threads, because="the accesses that are left say which tiles there are"),
+    Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
+    Step(widen_floats, because="after the last step that makes arithmetic"),
+)
+
+
+def run_cuda_steps(kernel: Kernel, steps: Iterable[Step] = CUDA_STEPS, observe: Observer | None = None) -> Kernel:
+    """Run the steps in order; `observe(step, before, after)` sees each one."""
+    return run_steps(kernel, steps, observe)

@@ -1,0 +1,62 @@
+"""A thread-level launch becomes a kernel function: thread indices are asked of the hardware, loops are C's, tiles lie at offsets of shared memory.
+
+Before:  launch grid(8) threads(128) tx: for r in unroll(0, 4): ...
+After:   grid (8) x 128 threads, shared [s at 0]: let tx = twb_thread_x(); var x_r[4]; for r in 0..4 unrolled: ...
+
+Requires: flat accesses, no tile operations.  Preserves: everything else.
+"""
+
+from __future__ import annotations
+
+from ..analysis.uses import uses
+from ..base.dtypes import INDEX, DType
+from ..base.errors import CapacityError
+from ..ir.build import cast
+from ..ir.expr import Const
+from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
+from ..ir.node import Node, rewrite, walk
+from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
+
+_ALIGN = 128
+
+
+def place_threads(kernel: Kernel) -> Kernel:
+    """Return `kernel` with a `Grid` for every `Launch`."""
+    count = len(kernel.launches)
+    numbers = iter(range(count))
+
+    def change(node: Node) -> Node:
+        match node:
+            case For(var, start, stop, body, step, kind):
+                return Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span)
+            case PipelinedFor(var, start, stop, body):
+                return Loop(var, start, stop, body, span=node.span)
+            case Launch():
+                number = next(numbers)
+                return _grid(node, kernel.name if count == 1 else f"{kernel.name}_{number}")
+            case _:
+                return node
+
+    return rewrite(kernel, change)
+
+
+def _grid(launch: Launch, name: str) -> Grid:
+    own = {n.buffer for n in walk(launch) if isinstance(n, Declare)}
+    used = {b.root for b in uses(launch.body).buffers if b not in own}
+    tiles: list[Tile] = []
+    head: list[Stmt] = [
+        Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)
+    ]
+    offset = 0
+    for buffer in launch.allocs:
+        if buffer.view_of is not None or buffer not in used:
+            continue
+        if not all(isinstance(d, Const) for d in buffer.shape):
+            raise CapacityError(f"{buffer.name} has a symbolic dim", span=buffer.span, hint="on-chip buffers need constant shapes")
+        if buffer.scope in ("local", "var"):
+            head.append(Declare(buffer, span=buffer.span))
+            continue
+        tiles.append(Tile(buffer, offset))
+        offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
+    threads = tuple(launch.threads)
+    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*head, *launch.body), offset, threads=threads, span=launch.span)
