@@ -219,7 +219,8 @@ def cells_at(indices: tuple[Expr, ...], loop_vars: tuple[Var, ...], placed: Frag
     known = {var.name: cells[d] for d, var in enumerate(loop_vars)}
     found = [_numbers(i, known) for i in indices]
     idle = cells[0] < 0
-    return None if any(f is None for f in found) else np.stack([np.where(idle, -1, f) for f in found])
+    whole = [np.where(idle, -1, f) for f in found if f is not None]
+    return np.stack(whole) if len(whole) == len(found) else None
 
 
 def _one_by_one(body: Body) -> Iterator[Buffer]:

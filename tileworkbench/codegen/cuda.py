@@ -5,13 +5,16 @@ The functions that it calls are those of `device/`; their text is put in front b
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError, TileError, UnsupportedError
 from ..base.span import Span
 from ..device import FUNCTIONS
-from ..ir.expr import Buffer, Expr, Var
-from ..ir.lowered import Declare, Element, Fail, Grid, Loop, SetElement
+from ..ir.build import index
+from ..ir.expr import Buffer, Const, Expr
+from ..ir.lowered import Declare, Fail, Grid, Loop, SetElement
 from ..ir.node import walk
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from .c_family import CFamily
@@ -82,8 +85,7 @@ class _Emitter(CFamily):
                 self.body(grid.body)
                 out.end_source()
         out.line()
-        one: Expr = _ONE
-        extents = (*grid.extents, one, one)[:3]
+        extents = (*grid.extents, index(1), index(1))[:3]
         block = (*grid.threads, 1, 1)[:3]
         return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
 
@@ -175,15 +177,15 @@ class _Emitter(CFamily):
             raise UnsupportedError("4-bit elements on a GPU", span=offset.span)
         return f"{c_name(buffer.name)}[{self.plain(offset)}]"
 
+    def expr(self, e: Expr, tight: int = 0) -> str:
+        if isinstance(e, Const) and suffix(e.type) in _TYPES:
+            bits = int.from_bytes(np.asarray(e.value).astype(e.type.to_numpy()).tobytes(), "little")
+            return f"{cuda_type(e.type)}{{{bits}}}"
+        return super().expr(e, tight)
+
     def call(self, name: str, *args: str) -> str:
         if name.startswith("twb_"):
             if name not in FUNCTIONS:
                 raise UnsupportedError(f"{name} is not in the device library")
             self.called[name] = None
         return f"{name}({', '.join(args)})"
-
-
-from ..ir.build import index as _index  # noqa: E402
-
-_ONE = _index(1)
-_ = (Element, Var)

@@ -15,7 +15,11 @@ from .executable import Target
 from .notices import notice_once
 
 GROUP = "tileworkbench.targets"
-BUILT_IN = {"c": "tileworkbench.runtime.target_c:TARGET", "interpret": "tileworkbench.runtime.target_interpret:TARGET"}
+BUILT_IN = {
+    "c": "tileworkbench.runtime.target_c:TARGET",
+    "interpret": "tileworkbench.runtime.target_interpret:TARGET",
+    "emulate": "tileworkbench.runtime.target_emulate:TARGET",
+}
 ALIASES = {"cpu": "c", "llvm": "c", "openmp": "c", "python": "interpret", "numpy": "interpret"}
 _added: dict[str, Target] = {}
 

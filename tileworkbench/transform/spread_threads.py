@@ -1,10 +1,11 @@
-"""A block's program becomes a thread's: tiles in registers are arrays of each thread, parallel loops are shared out, the rest is done by all or by one.
+"""A block's program becomes a thread's: tiles in registers are arrays of each thread, parallel loops are shared out, all or one do the rest.
 
 Before:  for i, j in parallel(16, 8): x[i, j] = x[i, j] * 2          (x a fragment: 2 registers in each of 64 threads)
 After:   for r in unroll(0, 2): let i = tx // 4; let j = tx % 4 * 2 + r; x_r[r] = x_r[r] * 2
 
 Which thread holds which cell, and runs which iteration, is said by `analysis/fragments.py`. The result is an ordinary thread-level program: statements
-run in every thread, what a block does once is done by its first thread, and barriers are still to come (`insert_barriers`).
+run in every thread, what a block does once is done by its first thread. A barrier stands between statements of the block of which one touches memory
+that the other wrote; within a parallel loop or a tile operation the threads need none.
 
 Requires: launches whose threads are not visible, copies and fills as parallel loops, single atomics.  Preserves: other launches.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..analysis.uses import uses
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import TRUE, add, cast, index, mul
@@ -36,6 +38,7 @@ from ..ir.stmt import (
     Scan,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from ..layout.fragments import Fragment, own_registers
@@ -44,7 +47,7 @@ from .names import Names
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 
 
-def spread_threads(kernel: Kernel, arch: int = 80) -> Kernel:
+def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
     names = Names(kernel)
 
@@ -64,6 +67,8 @@ class _Spread:
             self.thread = add(var, mul(self.thread, index(count)))
         self.arrays = {b: Buffer(names.fresh(f"{b.name}_r"), (index(f.registers),), b.type, "local") for b, f in self.place.fragments.items()}
         self.scratch: list[Buffer] = []
+        self.read: set[Buffer] = set()  # since the last barrier
+        self.wrote: set[Buffer] = set()
 
     def launch(self) -> Launch:
         body = self.body(self.old.body)
@@ -72,7 +77,43 @@ class _Spread:
         return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
 
     def body(self, body: Body) -> Body:
-        return tuple(new for s in body for new in self.stmt(s))
+        out: list[Stmt] = []
+        for stmt in body:
+            inside = isinstance(stmt, (For, PipelinedFor, While, If))
+            reads, writes = self.shared(stmt if not inside else _head(stmt))
+            self.barrier(out, reads, writes, stmt)
+            out += self.stmt(stmt)
+            if not isinstance(stmt, Sync):
+                self.read |= reads
+                self.wrote |= writes
+        return tuple(out)
+
+    def around(self, body: Body) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one."""
+        reads, writes = set[Buffer](), set[Buffer]()
+        for stmt in body:
+            found = self.shared(stmt)
+            reads |= found[0]
+            writes |= found[1]
+        start: list[Stmt] = []
+        self.barrier(start, reads, writes, body[0] if body else None)
+        inside = list(self.body(body))
+        self.barrier(inside, reads, writes, body[-1] if body else None)
+        return (*start, *inside)
+
+    def shared(self, stmt: Stmt | Expr | None) -> tuple[set[Buffer], set[Buffer]]:
+        """The memory that several threads may touch in `stmt`: read, and written."""
+        if stmt is None:
+            return set(), set()
+        found = uses(stmt)
+        mine = {b for b in found.buffers if b in self.arrays or b.scope in ("local", "var")}
+        return {b.root for b in found.read - mine}, {b.root for b in found.written - mine}
+
+    def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
+        """Let all threads come together, if what follows touches what others may not have finished with."""
+        if reads & self.wrote or writes & (self.read | self.wrote):
+            out.append(Sync(span=None if stmt is None else stmt.span))
+            self.read, self.wrote = set(), set()
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
@@ -85,9 +126,18 @@ class _Spread:
             case Scan():
                 return spread_scan(stmt, self)
             case For(body=body) | PipelinedFor(body=body) | While(body=body):
-                return (replace(stmt, body=self.body(body)),)
+                return (replace(stmt, body=self.around(body)),)
             case If(_, then, other):
-                return (replace(stmt, then=self.body(then), other=self.body(other)),)
+                before = set(self.read), set(self.wrote)
+                yes = self.body(then)
+                after = self.read, self.wrote
+                self.read, self.wrote = before
+                no = self.body(other)
+                self.read, self.wrote = self.read | after[0], self.wrote | after[1]
+                return (replace(stmt, then=yes, other=no),)
+            case Sync():
+                self.read, self.wrote = set(), set()
+                return (stmt,)
             case Store(buffer) if buffer.scope in ("local", "var"):
                 return (stmt,)
             case Store() | Print() | Assert():
@@ -214,3 +264,14 @@ class _Spread:
         made = self.names.tile(hint, tuple(index(n) for n in shape), dtype)
         self.scratch.append(made)
         return made
+
+
+def _head(stmt: Stmt) -> Expr | None:
+    """The condition, or the end, of a statement with bodies."""
+    match stmt:
+        case If(cond) | While(cond):
+            return cond
+        case For(stop=stop) | PipelinedFor(stop=stop):
+            return stop
+        case _:
+            return None
