@@ -139,7 +139,7 @@ class _Placer:
                 return self.follow_loop(stmt)
             case Reduce(_, src, dst, dim) if src.buffer in known and is_whole(src):
                 rows = known[src.buffer].drop(dim)
-                return is_whole(dst) and self.lay(dst.buffer, rows if dst.buffer.rank < src.buffer.rank else _with_one(rows, dim))
+                return is_whole(dst) and self.lay(dst.buffer, rows if dst.buffer.rank < src.buffer.rank else with_one(rows, dim))
             case Copy(src, dst) if is_whole(src) and is_whole(dst):
                 return (
                     src.buffer in known and self.lay(dst.buffer, known[src.buffer]) or dst.buffer in known and self.lay(src.buffer, known[dst.buffer])
@@ -182,7 +182,7 @@ class _Placer:
                             self.keep_shared(node.buffer, why)
             case Reduce(_, src, dst, dim) if src.buffer in self.out.fragments:
                 rows = self.out.fragments[src.buffer].drop(dim)
-                rows = rows if dst.buffer.rank < src.buffer.rank else _with_one(rows, dim)
+                rows = rows if dst.buffer.rank < src.buffer.rank else with_one(rows, dim)
                 if not (is_whole(src) and is_whole(dst)):
                     self.keep_shared(src.buffer, "a reduction takes a part of it")
                 elif dst.buffer in self.out.fragments and self.out.fragments[dst.buffer] != rows:
@@ -268,7 +268,7 @@ def _projected(placed: Fragment, loop_vars: tuple[Var, ...], at: tuple[Expr, ...
     return placed
 
 
-def _with_one(rows: Fragment, dim: int) -> Fragment:
+def with_one(rows: Fragment, dim: int) -> Fragment:
     """`rows` as a tile with a dim of extent 1 where one was dropped."""
     digits = tuple(d if d.dim < dim else type(d)(d.source, d.div, d.mod, d.dim + 1, d.stride) for d in rows.digits)
     return Fragment((*rows.shape[:dim], 1, *rows.shape[dim:]), rows.threads, rows.registers, digits)

@@ -3,9 +3,9 @@
 Before:  for i, j in parallel(16, 8): x[i, j] = x[i, j] * 2          (x a fragment: 2 registers in each of 64 threads)
 After:   for r in unroll(0, 2): let i = tx // 4; let j = tx % 4 * 2 + r; x_r[r] = x_r[r] * 2
 
-Which thread holds which cell, and runs which iteration, is said by `analysis/fragments.py`. The result is an ordinary thread-level program: statements
-run in every thread, what a block does once is done by its first thread. A barrier stands between statements of the block of which one touches memory
-that the other wrote; within a parallel loop or a tile operation the threads need none.
+Which thread holds which cell, and runs which iteration, is said by `analysis/fragments.py`. The result is an ordinary thread-level program:
+statements run in every thread, what a block does once is done by its first thread. A barrier stands between statements of the block of which
+one touches memory that the other wrote; within a parallel loop or a tile operation the threads need none.
 
 Requires: launches whose threads are not visible, copies and fills as parallel loops, single atomics.  Preserves: other launches.
 """

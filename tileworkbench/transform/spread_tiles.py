@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..analysis.fragments import Placement
+from ..analysis.fragments import Placement, with_one
 from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary
@@ -76,22 +76,41 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
         if digit not in by_shuffle:
             out += _through_tile(stmt, s, sums, rows, digit)
 
-    def give(register: Expr) -> Body | None:
-        cell = coordinates(rows, s.thread, register)
-        place = dst if dst.buffer.rank < src.buffer.rank else None
-        at = _moved(dst, cell) if place is not None else _moved(dst, (*cell[:dim], index(0), *cell[dim:]))
-        value: Expr = Load(sums, (register,))
-        into, where = (s.arrays[dst.buffer], (register,)) if dst.buffer in s.arrays else (dst.buffer, at)
-        if not stmt.clear:
-            value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
-        store: Stmt = Store(into, where, cast(value, dst.buffer.type))
-        tests = [is_live(rows, s.thread, cell)]
-        if dst.buffer not in s.arrays and rows.copies > 1:
-            tests.append(is_first(rows, s.thread))
-        test = every(tests)
-        return (If(test, (store,)) if test != TRUE else store,)
+    lower = dst.buffer.rank < src.buffer.rank
 
-    return (*out, *s.each(rows, give, stmt))
+    def there(cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The cell of a row in the destination."""
+        return _moved(dst, cell if lower else (*cell[:dim], index(0), *cell[dim:]))
+
+    own = s.place.fragments.get(dst.buffer)
+    if own is None or own == (rows if lower else with_one(rows, dim)):
+        return (*out, *s.each(rows, lambda r: _give(stmt, s, rows, r, there, Load(sums, (r,)), work), stmt))
+    tile = s.tile(f"{dst.buffer.name}_rows", rows.shape, work)  # the rows of the source lie elsewhere than those of the destination
+
+    def put(register: Expr) -> Body:
+        cell = coordinates(rows, s.thread, register)
+        return _guarded(every([is_live(rows, s.thread, cell), is_first(rows, s.thread)]), Store(tile, cell, Load(sums, (register,))))
+
+    kept = own if lower else own.drop(dim)
+
+    def get(register: Expr) -> Body:
+        cell = coordinates(kept, s.thread, register)
+        return _give(stmt, s, kept, register, there, Load(tile, cell), work)
+
+    return (*out, Sync(), *s.each(rows, put, stmt), Sync(), *s.each(kept, get, stmt))
+
+
+def _give(
+    stmt: Reduce, s: Spreading, rows: Fragment, register: Expr, there: Callable[[tuple[Expr, ...]], tuple[Expr, ...]], value: Expr, work: DType
+) -> Body:
+    """Store one result."""
+    buffer = stmt.dst.buffer
+    cell = coordinates(rows, s.thread, register)
+    into, where = (s.arrays[buffer], (register,)) if buffer in s.arrays else (buffer, there(cell))
+    if not stmt.clear:
+        value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
+    first = TRUE if buffer in s.arrays else is_first(rows, s.thread)
+    return _guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
 
 
 def _without(cells: Fragment, dim: int) -> Array:
