@@ -180,13 +180,11 @@ class _Placer:
                         why = "a loop of unknown size touches it" if placed is None else self.why_not(node, stmt, placed)
                         if why:
                             self.keep_shared(node.buffer, why)
-            case Reduce(_, src, dst, dim) if src.buffer in self.out.fragments:
-                rows = self.out.fragments[src.buffer].drop(dim)
-                rows = rows if dst.buffer.rank < src.buffer.rank else with_one(rows, dim)
-                if not (is_whole(src) and is_whole(dst)):
+            case Reduce(_, src, dst, dim):
+                if src.buffer in self.out.fragments and not is_whole(src):
                     self.keep_shared(src.buffer, "a reduction takes a part of it")
-                elif dst.buffer in self.out.fragments and self.out.fragments[dst.buffer] != rows:
-                    self.keep_shared(dst.buffer, "its rows lie elsewhere than the tile that is reduced into it")
+                if dst.buffer in self.out.fragments and not (is_whole(dst) and _is_reduced(src, dst, dim)):
+                    self.keep_shared(dst.buffer, "a reduction fills a part of it")
             case Copy(src, dst) if src.buffer in self.out.fragments and dst.buffer in self.out.fragments:
                 if not (is_whole(src) and is_whole(dst)):
                     self.keep_shared(dst.buffer, "a copy between registers takes a part of it")
@@ -266,6 +264,12 @@ def _projected(placed: Fragment, loop_vars: tuple[Var, ...], at: tuple[Expr, ...
         if dim not in dims:
             placed = placed.drop(dim)
     return placed
+
+
+def _is_reduced(src: Region, dst: Region, dim: int) -> bool:
+    """Whether dst has the dims of src but `dim`, or 1 there."""
+    rest = src.extents[:dim] + src.extents[dim + 1 :]
+    return dst.extents == rest if len(dst.extents) < len(src.extents) else dst.extents[:dim] + dst.extents[dim + 1 :] == rest
 
 
 def with_one(rows: Fragment, dim: int) -> Fragment:

@@ -16,7 +16,7 @@ import numpy as np
 from ..analysis.fragments import Placement, with_one
 from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..ir.build import TRUE, add, cast, every, index, mul
-from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, is_const
 from ..ir.node import replace
 from ..ir.stmt import Body, Collective, For, Gemm, If, Reduce, Region, Scan, Stmt, Store, Sync
 from ..layout.algebra import Array
@@ -59,7 +59,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
     def take(register: Expr) -> Body | None:
         cell = coordinates(cells, s.thread, register)
         value = s.value(src.buffer, _moved(src, cell), cells, register)
-        table = own_registers(cells, rows, _without(cells, dim))
+        table = own_registers(cells, rows, _without(cells, dim)) if rows.shape else np.zeros(cells.registers, np.int64)
         assert table is not None
         at = register_at(cells, table, register)
         if value is None or at is None:
@@ -70,7 +70,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
 
     out += s.each(cells, take, stmt)
     moving = [d for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1]
-    by_shuffle = [d for d in moving if d.div * d.mod <= WARP and d.mod & (d.mod - 1) == 0 and s.place.threads % WARP == 0]
+    by_shuffle = [d for d in moving if d.div * d.mod <= WARP and _is_bits(d) and s.place.threads % WARP == 0]
     out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
     for digit in moving:
         if digit not in by_shuffle:
@@ -79,8 +79,9 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
     lower = dst.buffer.rank < src.buffer.rank
 
     def there(cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The cell of a row in the destination."""
-        return _moved(dst, cell if lower else (*cell[:dim], index(0), *cell[dim:]))
+        """The cell of a row in the destination: dims of extent 1 may differ."""
+        moving = iter(c for c, n in zip(cell, rows.shape, strict=True) if n != 1)
+        return _moved(dst, tuple(index(0) if is_const(e, 1) else next(moving) for e in dst.extents))
 
     own = s.place.fragments.get(dst.buffer)
     if own is None or own == (rows if lower else with_one(rows, dim)):
@@ -111,6 +112,11 @@ def _give(
         value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
     first = TRUE if buffer in s.arrays else is_first(rows, s.thread)
     return _guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
+
+
+def _is_bits(d: Digit) -> bool:
+    """Whether the digit is some bits of the number."""
+    return d.div & (d.div - 1) == 0 and d.mod & (d.mod - 1) == 0
 
 
 def _without(cells: Fragment, dim: int) -> Array:
