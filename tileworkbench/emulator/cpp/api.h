@@ -56,9 +56,9 @@ TWB_EXPORT uint32_t twbe_counters(uint64_t *to) {
     if (to) for (size_t i = 0; i < run.lines.size(); ++i) memcpy(to + i * COUNTS, run.lines[i].n, sizeof run.lines[i].n);
     return COUNTS;
 }
+void twbe_special() { count(me()->line, SPECIALS); }
 void twbe_fail(int number) {
     run.failed = number ? number : -1; run.failed_line = me()->line; run.stop = true;
-    run.printed += "";
     me()->state = WAITS; to_main();
 }
 int twbe_print(const char *text, ...) {

@@ -144,6 +144,7 @@ void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int
 void twbe_wgmma_fence();
 void twbe_wgmma_commit();
 void twbe_wgmma_wait(uint32_t newest);
+void twbe_special();
 void twbe_fail(int number);
 int twbe_print(const char *text, ...);
 }
