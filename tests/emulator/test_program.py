@@ -280,3 +280,32 @@ def test_a_pipeline_that_waits_for_too_little_is_found() -> None:
     assert {"uninitialised"} <= {f.kind for f in result.findings}
     assert {f.line.line for f in result.findings if f.kind == "uninitialised"} <= {5, 6}
     assert not np.array_equal(c, np.full((64, 64), 256))
+
+
+SPIN = (
+    K
+    + """(twb_global<uint32_t> flag, twb_global<float> a) {
+    int i = twb_thread_x();
+    if (i < 32) {
+        /* f.py:4: wait */ while (twb_load_acquire_u32(flag) < 2) {}
+        while (twb_atomic_cas_u32(flag + 1, 0, 1)) {}
+        a[i] = a[32] + 1;
+        twb_atomic_exch_u32(flag + 1, 0);
+    }
+    else if (i == WHO) { a[32] = 5; twb_fence_gpu(); twb_store_release_u32(flag, 1); twb_atomic_add_u32(flag, 1); }
+}"""
+)
+
+
+def test_threads_that_spin_let_others_run() -> None:
+    flag, a = np.zeros(2, np.uint32), np.zeros(33, np.float32)
+    emulating.load(SPIN.replace("WHO", "100"), "sm_80")["k"](1, 128, [flag, a])
+    assert a.tolist() == [6.0] * 32 + [5.0]
+    assert flag.tolist() == [2, 0]
+
+
+def test_a_value_that_never_comes_is_a_deadlock() -> None:
+    result = emulating.load(SPIN.replace("WHO", "500"), "sm_80")["k"].run(1, 128, [np.zeros(2, np.uint32), np.zeros(33, np.float32)])
+    (found,) = result.findings
+    assert (found.kind, found.line.line) == ("deadlock", 4)
+    assert "warp 0: all lanes wait at a value in memory that does not change at f.py:4" in found.text

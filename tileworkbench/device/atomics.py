@@ -14,7 +14,9 @@ def atomic_functions() -> tuple[DeviceFunction, ...]:
 
 
 def _host(kind: str, update: str) -> str:
-    return f"auto *at = ({kind} *)p.place(sizeof({kind}), TWBE_ATOMIC); {kind} old = *at; *at = {update}; return old;"
+    place = f"auto *at = ({kind} *)p.place(sizeof({kind}), TWBE_ATOMIC); {kind} old = *at, now = {update}; *at = now;"
+    # an update that changes nothing may be one of many: a lock that is taken, a counter that is watched
+    return f"{place} if (!__builtin_memcmp(&now, &old, sizeof now)) twbe_look(at, old); return old;"
 
 
 def _integers() -> list[DeviceFunction]:
@@ -144,7 +146,7 @@ def _ordered() -> list[DeviceFunction]:
                 pair(
                     f"template <class P> {t} twb_load_{order}_{s}(P p)",
                     gpu,
-                    f"return *({t} *)p.place(sizeof({t}), TWBE_LOAD);",
+                    f"auto *at = ({t} *)p.place(sizeof({t}), TWBE_LOAD); {t} v = *at; twbe_look(at, v); return v;",
                     f"Read {t}, {order}, for the whole GPU.",
                 )
             )

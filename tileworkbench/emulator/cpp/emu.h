@@ -144,8 +144,10 @@ void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int
 void twbe_wgmma_fence();
 void twbe_wgmma_commit();
 void twbe_wgmma_wait(uint32_t newest);
+void twbe_seen(const void *at, uint64_t value);
 void twbe_special();
 void twbe_fail(int number);
 int twbe_print(const char *text, ...);
 }
+template <class T> TWB_DEVICE void twbe_look(const T *at, T value) { uint64_t w = 0; __builtin_memcpy(&w, &value, sizeof(T)); twbe_seen(at, w); }
 #define twb_print twbe_print

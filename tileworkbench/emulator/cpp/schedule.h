@@ -6,6 +6,7 @@ const char *wait_name(const Thread *t) {
         case AT_WARP: return t->op->name;
         case AT_MBARRIER: case AT_POLL: return "mbarrier";
         case AT_CLUSTER: return "cluster barrier";
+        case AT_SPIN: return "a value in memory that does not change";
         default: return "log";
     }
 }
@@ -68,7 +69,7 @@ bool wake_kind(WaitKind kind) {
     bool any = false;
     for (Block *b : run.cluster) for (Thread &t : b->threads) if (t.state == WAITS && t.waits == kind) {
         if (kind == AT_POLL) t.answer = false;
-        wake(&t); any = true;
+        wake(&t); t.polled = kind == AT_POLL || kind == AT_SPIN; any = true;
     }
     return any;
 }
@@ -83,6 +84,8 @@ void run_cluster() {
         if (!run.ready.empty()) {
             Thread *t = run.ready.front(); run.ready.pop_front();
             t->state = READY; t->waits = NOTHING;
+            if (!t->polled) run.idle_polls = 0;
+            t->polled = false;
             twb_me = t;
             twbe_switch(&run.main_sp, t->sp);
             continue;
@@ -96,7 +99,10 @@ void run_cluster() {
             continue;
         }
         if (run_one_tma()) { run.idle_polls = 0; continue; }
-        if (run.idle_polls++ < 1000 && wake_kind(AT_POLL)) continue;
+        if (run.idle_polls++ < 1000) {  // a thread that looks again may go on by itself
+            bool polls = wake_kind(AT_POLL), spins = wake_kind(AT_SPIN);
+            if (polls || spins) continue;
+        }
         stuck();
     }
     run.ready.clear();
@@ -132,6 +138,13 @@ void arrive(uint32_t id, uint32_t expected, bool waits) {
 }
 }  // namespace
 
+// A thread that saw the same value at the same place as before lets others run first: it may wait for one of them.
+extern "C" void twbe_seen(const void *at, uint64_t value) {
+    Thread *t = me();
+    bool again = t->seen_at == at && t->seen == value;
+    t->seen_at = at; t->seen = value;
+    if (again) suspend(AT_SPIN, 0, 0);
+}
 extern "C" void twbe_sync() { arrive(0, (uint32_t)me()->home->threads.size(), true); }
 extern "C" void twbe_bar(uint32_t id, uint32_t threads, int waits) { arrive(id, threads, waits); }
 

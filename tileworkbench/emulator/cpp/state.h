@@ -14,7 +14,7 @@
 
 namespace {
 enum State { READY, WAITS, DONE };
-enum WaitKind { NOTHING, AT_BARRIER, AT_WARP, AT_MBARRIER, AT_POLL, AT_CLUSTER, AT_LOG };
+enum WaitKind { NOTHING, AT_BARRIER, AT_WARP, AT_MBARRIER, AT_POLL, AT_SPIN, AT_CLUSTER, AT_LOG };
 struct Thread; struct Warp; struct Block;
 
 typedef std::vector<uint32_t> Clock;  // entry g: how much of thread g's past is known
@@ -31,7 +31,8 @@ struct Thread : twb_thread_info {
     State state = READY; WaitKind waits = NOTHING;
     uint32_t object = 0, detail = 0;   // which barrier; count or parity
     const WarpOp *op = nullptr; uint32_t mask = 0; void *data = nullptr;
-    bool answer = false; int wait_line = 0;
+    bool answer = false, polled = false; int wait_line = 0;
+    const void *seen_at = nullptr; uint64_t seen = 0;   // what it read last with a memory order
     void *sp = nullptr;
     std::vector<Record> log;
     std::vector<std::vector<Copy>> copies = {{}};     // cp.async groups, the last one open
