@@ -309,3 +309,13 @@ def test_a_value_that_never_comes_is_a_deadlock() -> None:
     (found,) = result.findings
     assert (found.kind, found.line.line) == ("deadlock", 4)
     assert "warp 0: all lanes wait at a value in memory that does not change at f.py:4" in found.text
+
+
+def test_updates_that_change_nothing_are_no_deadlock() -> None:
+    text = (
+        K
+        + "(twb_global<int32_t> a) { for (int j = 0; j < 20000; ++j) twb_atomic_max_i32(a, 7); for (int j = 0; j < 3000; ++j) twb_atomic_add_i32(a + 1, 0); }"
+    )
+    a = np.array([9, 1], np.int32)
+    assert emulating.load(text, "sm_80")["k"].run(1, 32, [a]).findings == ()
+    assert a.tolist() == [9, 1]

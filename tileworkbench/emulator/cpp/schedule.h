@@ -99,7 +99,7 @@ void run_cluster() {
             continue;
         }
         if (run_one_tma()) { run.idle_polls = 0; continue; }
-        if (run.idle_polls++ < 1000) {  // a thread that looks again may go on by itself
+        if (run.idle_polls++ < 10000) {  // a thread that looks again may go on by itself
             bool polls = wake_kind(AT_POLL), spins = wake_kind(AT_SPIN);
             if (polls || spins) continue;
         }
