@@ -102,7 +102,7 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
         pair(
             f"void twb_cp_async_arrive({_BAR})",
             f'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: {_AT} : "memory");',
-            "twbe_cp_async_wait_all(); twbe_mbarrier_arrive(bar.at, TWBE_OWN, 1);",
+            "twbe_cp_async_arrive(bar.at);",
             "Arrive once when this thread's cp.async copies are done (the barrier's count must include it).",
             least_arch=90,
         ),

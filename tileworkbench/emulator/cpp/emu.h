@@ -129,6 +129,7 @@ void twbe_cp_async(uint32_t at, void *to, void *from, uint32_t bytes, uint32_t v
 void twbe_cp_async_commit();
 void twbe_cp_async_wait(uint32_t newest);
 void twbe_cp_async_wait_all();
+void twbe_cp_async_arrive(uint32_t bar);
 void twbe_mbarrier_init(uint32_t at, uint32_t n);
 void twbe_mbarrier_invalidate(uint32_t at);
 void twbe_mbarrier_arrive(uint32_t at, uint32_t rank, uint32_t n);
