@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,26 @@ class Case:
     cluster: int = 1
     rtol: float | None = None
     atol: float = 0.0
-    sanitize: bool = field(default=True)
 
     def __str__(self) -> str:
         return self.name
 
 
-def emulate(case: Case, **how: Any) -> tuple[list[Any], RunResult]:
+def joined(cases: Sequence[Case]) -> dict[str, tuple[str, str]]:
+    """The cases of an architecture as one text, since a compiler takes longer to start than to translate one: case -> (text, its kernel)."""
+    texts: dict[str, dict[str, int]] = {}
+    for case in cases:
+        of_arch = texts.setdefault(case.arch, {})
+        of_arch.setdefault(case.text, len(of_arch))
+    whole = {arch: "\n".join(re.sub(r"\bk\(", f"k{i}(", text, count=1) for text, i in of_arch.items()) for arch, of_arch in texts.items()}
+    return {case.name: (whole[case.arch], f"k{texts[case.arch][case.text]}") for case in cases}
+
+
+def emulate(case: Case, text: str, kernel: str) -> tuple[list[Any], RunResult]:
     """The arguments after a run in the emulator, and what it left."""
     args = case.args()
-    program = emulating.load(case.text, case.arch)
-    how.setdefault("sanitize", case.sanitize)
-    return args, program["k"].run(case.grid, case.block, args, shared_bytes=case.shared, cluster=case.cluster, **how)
+    program = emulating.load(text, case.arch)
+    return args, program[kernel].run(case.grid, case.block, args, shared_bytes=case.shared, cluster=case.cluster, sanitize=True)
 
 
 def compare(case: Case, before: list[Any], after: list[Any]) -> None:
