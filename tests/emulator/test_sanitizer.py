@@ -113,6 +113,7 @@ PLANTS = (
     Plant("mbarrier", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 2); twb_mbarrier_arrive_expect(bar, 512); twb_mbarrier_arrive(bar); /* f.py:6 */ [[twb_mbarrier_arrive(bar);]] twb_bulk_load(s, a, 512, bar); twb_mbarrier_wait(bar, 0); } }", 6, "needs no arrival", name="arrivals too many"),
     Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + "s[i] = i; twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ a[i] = twb_map_shared(s, 0)[i]; } <<twb_cluster_sync();>> }", 6, "of block 0 of its cluster, which has ended", cluster=2, name="a block that left"),
     Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 128); twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ twb_mbarrier_arrive_at(bar, 0); } <<twb_cluster_sync();>> }", 6, "arrives in block 0", cluster=2, name="an arrival that is late"),
+    Plant("registers", K.replace("256", "384") + "(twb_global<float> a) { if (twb_warp() < 8) { /* f.py:6 */ twb_set_max_registers_inc<240>(); } else { twb_set_max_registers_dec<<<24>>>[[<40>]](); } }".replace("<<<24>>>", "<<<24> >>"), 6, "ask for 66560 registers in all; they are launched with 64512", block=384, name="registers"),
     Plant("wgmma", K + "(twb_global<float> a) {" + MEMORY + WG + "<<twb_wgmma_fence();>> /* f.py:5 */ " + PRODUCT + "twb_wgmma_commit(); twb_wgmma_wait<0>(); }", 5, "no wgmma fence", name="wgmma fence"),
 )  # fmt: skip
 

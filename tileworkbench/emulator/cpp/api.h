@@ -35,7 +35,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
             run.cluster.push_back(&b);
         }
         run_cluster();
-        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) check_warpgroups(b); }
+        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) { check_warpgroups(b); check_registers(b); } }
         for (Tma *x : run.waiting_tma) {
             if (!run.stop && checks()) found("never waited", x->line, -1, format("%s: nobody waited for this bulk load", who(x->thread).c_str()));
             delete x;

@@ -88,6 +88,8 @@ template <class T> struct twb_global {
     TWB_REF operator twb_global<const T>() const { return twb_global<const T>{p, b}; }
     explicit operator bool() const { return p != nullptr; }
     TWB_REF int64_t operator-(const twb_global &o) const { return p - o.p; }
+    TWB_REF bool operator==(const twb_global &o) const { return p == o.p; }
+    TWB_REF bool operator!=(const twb_global &o) const { return p != o.p; }
 };
 
 // `at` is a byte address in the shared memory of block `rank` of the cluster (OWN: this thread's); the tile is [low, high).
@@ -147,6 +149,7 @@ void twbe_wgmma_commit();
 void twbe_wgmma_wait(uint32_t newest);
 void twbe_seen(const void *at, uint64_t value);
 void twbe_special();
+void twbe_registers(uint32_t n);
 void twbe_fail(int number);
 int twbe_print(const char *text, ...);
 }

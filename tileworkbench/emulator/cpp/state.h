@@ -43,7 +43,7 @@ struct Thread : twb_thread_info {
     uint64_t cluster_phase = 0;
     Clock clock;
 };
-struct Warp { Block *home; uint32_t index, present = 0; Thread *lane[32] = {}; };
+struct Warp { Block *home; uint32_t index, present = 0, registers = 0; int line = 0; Thread *lane[32] = {}; };
 struct Barrier { std::vector<Thread *> waiting; uint32_t arrived = 0, expected = 0; Clock clock; int line = 0; };
 struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; };
 struct Cell { uint32_t wrote = 0, read[2] = {0, 0}; uint16_t writer = 0xffff, reader[2] = {0xffff, 0xffff}; int16_t wrote_line = -1, read_line[2] = {-1, -1}; int32_t stamp = -1; int8_t swizzle = -1; bool init = false; };  // stamp: proxy fences of the writer before its write
