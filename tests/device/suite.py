@@ -70,14 +70,15 @@ def on_gpu(case: Case, cupy: Any, encode: Callable[[Any, TensorMap], Any]) -> li
         else case.text
     )
     source = library(from_text(text), case.arch, "gpu") + text
-    module = cupy.RawModule(code=source, options=(f"--gpu-architecture={case.arch}", "-std=c++17"))
+    number = cupy.cuda.Device().compute_capability  # the text of an older architecture runs on a newer one, its code does not
+    module = cupy.RawModule(code=source, options=(f"--gpu-architecture=sm_{number}{'a' if number == '90' else ''}", "-std=c++17"))
     kernel = module.get_function("k")
     if case.shared:
         kernel.max_dynamic_shared_size_bytes = case.shared
     host, device, passed = case.args(), [], []
     for arg in host:
         array = arg.array if isinstance(arg, TensorMap) else arg
-        there = cupy.asarray(array.view(np.uint8).reshape(-1)) if isinstance(array, np.ndarray) else array
+        there = cupy.asarray(array.view(np.uint8).reshape(-1)) if isinstance(array, np.ndarray) else np.int32(array)
         device.append(there)
         passed.append(encode(there, arg) if isinstance(arg, TensorMap) else there)
     three = [tuple(v) if isinstance(v, tuple) else (v,) for v in (case.grid, case.block)]

@@ -88,7 +88,7 @@ char scratch[4096];
 inline Thread *me() { return static_cast<Thread *>(twb_me); }
 inline void count(int line, Count what, uint64_t n = 1) {
     if (!(twb_watch & 1)) return;
-    if ((size_t)line >= run.lines.size()) run.lines.resize(line + 1);
+    if ((size_t)line >= run.lines.size()) line = 0;
     run.lines[line].n[what] += n;
 }
 std::string format(const char *text, ...) {
