@@ -235,7 +235,7 @@ def _bulk() -> Case:
 def _ring() -> Case:
     """A producer warp and consumers over a ring of two stages; cp.async arrivals count too, registers change hands."""
     text = (
-        'extern "C" __global__ void __launch_bounds__(256, 1) k'
+        'extern "C" __global__ void __launch_bounds__(384, 1) k'
         + """(twb_global<const float> a, twb_global<float> b) {
         TWB_SHARED_MEMORY(memory);
         twb_shared<float> s = twb_tile<float>(memory, 0, 256); twb_shared<uint64_t> full = twb_tile<uint64_t>(memory, 1024, 2), empty = twb_tile<uint64_t>(memory, 1040, 2);
@@ -262,7 +262,7 @@ def _ring() -> Case:
     }"""
     )
     a = rng(8).standard_normal((5, 128)).astype(np.float32)
-    return Case("ring", text, lambda: [a, np.zeros((5, 128), np.float32)], lambda args: {1: a[:, ::-1]}, arch="sm_90a", block=256, shared=1056)
+    return Case("ring", text, lambda: [a, np.zeros((5, 128), np.float32)], lambda args: {1: a[:, ::-1]}, arch="sm_90a", block=384, shared=1056)
 
 
 def _cluster() -> Case:

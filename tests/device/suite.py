@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,26 @@ class Case:
     cluster: int = 1
     rtol: float | None = None
     atol: float = 0.0
-    sanitize: bool = field(default=True)
 
     def __str__(self) -> str:
         return self.name
 
 
-def emulate(case: Case, **how: Any) -> tuple[list[Any], RunResult]:
+def joined(cases: Sequence[Case]) -> dict[str, tuple[str, str]]:
+    """The cases of an architecture as one text, since a compiler takes longer to start than to translate one: case -> (text, its kernel)."""
+    texts: dict[str, dict[str, int]] = {}
+    for case in cases:
+        of_arch = texts.setdefault(case.arch, {})
+        of_arch.setdefault(case.text, len(of_arch))
+    whole = {arch: "\n".join(re.sub(r"\bk\(", f"k{i}(", text, count=1) for text, i in of_arch.items()) for arch, of_arch in texts.items()}
+    return {case.name: (whole[case.arch], f"k{texts[case.arch][case.text]}") for case in cases}
+
+
+def emulate(case: Case, text: str, kernel: str) -> tuple[list[Any], RunResult]:
     """The arguments after a run in the emulator, and what it left."""
     args = case.args()
-    program = emulating.load(case.text, case.arch)
-    how.setdefault("sanitize", case.sanitize)
-    return args, program["k"].run(case.grid, case.block, args, shared_bytes=case.shared, cluster=case.cluster, **how)
+    program = emulating.load(text, case.arch)
+    return args, program[kernel].run(case.grid, case.block, args, shared_bytes=case.shared, cluster=case.cluster, sanitize=True)
 
 
 def compare(case: Case, before: list[Any], after: list[Any]) -> None:
@@ -61,14 +70,15 @@ def on_gpu(case: Case, cupy: Any, encode: Callable[[Any, TensorMap], Any]) -> li
         else case.text
     )
     source = library(from_text(text), case.arch, "gpu") + text
-    module = cupy.RawModule(code=source, options=(f"--gpu-architecture={case.arch}", "-std=c++17"))
+    number = cupy.cuda.Device().compute_capability  # the text of an older architecture runs on a newer one, its code does not
+    module = cupy.RawModule(code=source, options=(f"--gpu-architecture=sm_{number}{'a' if number == '90' else ''}", "-std=c++17"))
     kernel = module.get_function("k")
     if case.shared:
         kernel.max_dynamic_shared_size_bytes = case.shared
     host, device, passed = case.args(), [], []
     for arg in host:
         array = arg.array if isinstance(arg, TensorMap) else arg
-        there = cupy.asarray(array.view(np.uint8).reshape(-1)) if isinstance(array, np.ndarray) else array
+        there = cupy.asarray(array.view(np.uint8).reshape(-1)) if isinstance(array, np.ndarray) else np.int32(array)
         device.append(there)
         passed.append(encode(there, arg) if isinstance(arg, TensorMap) else there)
     three = [tuple(v) if isinstance(v, tuple) else (v,) for v in (case.grid, case.block)]

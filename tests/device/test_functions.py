@@ -9,18 +9,19 @@ from device.atomic_cases import CASES as ATOMICS
 from device.gpu_maps import encode
 from device.hopper_cases import CASES as HOPPER
 from device.number_cases import CASES as NUMBERS
-from device.suite import Case, compare, emulate, on_gpu
+from device.suite import Case, compare, emulate, joined, on_gpu
 from device.tile_cases import CASES as TILES
 
-from tileworkbench.device import FUNCTIONS, from_text
+from tileworkbench.device import FUNCTIONS, arch_number, from_text
 
 CASES = (*NUMBERS, *ATOMICS, *TILES, *HOPPER)
+PLACES = joined(CASES)
 UNCOVERED = {"twb_fail"}  # it ends the program: tests/emulator/test_program.py
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_emulated(case: Case) -> None:
-    after, result = emulate(case)
+    after, result = emulate(case, *PLACES[case.name])
     assert [str(f) for f in result.findings] == []
     compare(case, case.args(), after)
 
@@ -29,8 +30,9 @@ def test_emulated(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_on_a_gpu(case: Case) -> None:
     cupy = pytest.importorskip("cupy")
-    if case.arch == "sm_90a" and cupy.cuda.Device().compute_capability != "90":
-        pytest.skip("needs sm_90")
+    here = int(cupy.cuda.Device().compute_capability)
+    if here < arch_number(case.arch) or (case.arch == "sm_90a" and here != 90):
+        pytest.skip(f"needs {case.arch}, this is sm_{here}")
     compare(case, case.args(), on_gpu(case, cupy, encode))
 
 
@@ -41,7 +43,7 @@ def test_every_function_runs_in_some_case() -> None:
 
 def test_a_wrong_result_would_fail() -> None:
     case = next(c for c in CASES if c.name == "integers i32")
-    after, _ = emulate(case)
+    after, _ = emulate(case, *PLACES[case.name])
     wrong = copy.deepcopy(after)
     wrong[2][0, 0] += 1
     with pytest.raises(AssertionError):

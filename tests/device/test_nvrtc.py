@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from device.atomic_cases import CASES as ATOMICS
 from device.hopper_cases import CASES as HOPPER
 from device.number_cases import CASES as NUMBERS
+from device.suite import joined
 from device.tile_cases import CASES as TILES
 
 from tileworkbench.device import FUNCTIONS, from_text, library, why_missing
 
 nvrtc = pytest.importorskip("tileworkbench.runtime.nvrtc")
 pytestmark = pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")
+CASES = (*NUMBERS, *ATOMICS, *TILES, *HOPPER)
+PLACES = joined(CASES)
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100")
 
 
@@ -27,7 +28,6 @@ def test_all_functions(arch: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a"])
 def test_all_cases(arch: str) -> None:
     """The kernels of an architecture as one text, so that templates are made too."""
-    texts = dict.fromkeys(case.text for case in (*NUMBERS, *ATOMICS, *TILES, *HOPPER) if case.arch == arch)
-    assert texts
-    joined = "\n".join(re.sub(r"\bk\(", f"k{i}(", text, count=1) for i, text in enumerate(texts))
-    nvrtc.compile_text(library(from_text(joined), arch, "gpu") + joined, arch)
+    texts = {text for case, (text, _) in ((c, PLACES[c.name]) for c in CASES) if case.arch == arch}
+    (joint,) = texts
+    nvrtc.compile_text(library(from_text(joint), arch, "gpu") + joint, arch)

@@ -161,6 +161,11 @@ def test_what_is_read_again_counts_at_l2_and_not_in_memory() -> None:
     assert (got.l2_bytes, got.dram_bytes) == (2 * 1280, 1280 + 128)
 
 
+def test_approximations_take_the_special_unit() -> None:
+    text = K + "(twb_global<float> a) { /* f.py:2 */ a[twb_lane()] = twb_exp2_approx(a[twb_lane()]) * twb_rcp_approx(2.0f); }"
+    assert count(text, [np.ones(32, np.float32)], block=32)[2].specials == 64
+
+
 def test_nothing_is_counted_unless_asked() -> None:
     program = emulating.load(K + "(twb_global<float> a) { /* f.py:2 */ a[0] = 1; }", "sm_80")
     assert program["k"].run(1, 1, [np.zeros(1, np.float32)]).counters.by_line == {}

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tileworkbench.base.errors import ArgumentError, CompilerError, DeviceAssertError, TileRuntimeError
+from tileworkbench.base.errors import ArgumentError, CapacityError, CompilerError, DeviceAssertError, TileRuntimeError
 from tileworkbench.emulator import TensorMap, source
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.toolchain import Compiler, all_compilers
@@ -89,6 +89,33 @@ def test_wrong_extents() -> None:
         kernel(1, 256, args)
     with pytest.raises(ArgumentError, match="cannot be cut into clusters"):
         kernel(3, 128, args, cluster=2)
+
+
+def test_more_shared_memory_than_there_is() -> None:
+    args = [np.zeros(1, np.float32), np.zeros(1, np.float32), 0, 1.0]
+    with pytest.raises(CapacityError, match="k: 166913 bytes of shared memory; a block of sm_80 has 166912"):
+        emulating.load(COPY, "sm_80")["k"](1, 32, args, shared_bytes=163 * 1024 + 1)
+    emulating.load(COPY, "sm_80")["k"](1, 32, args, shared_bytes=163 * 1024)
+
+
+def test_the_kernel_says_its_cluster() -> None:
+    text = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(32) k(twb_global<uint32_t> a) { a[twb_block_x()] = 10 * twb_cluster_size() + twb_cluster_rank(); }'
+    a = np.zeros(4, np.uint32)
+    emulating.load(text, "sm_90a")["k"](4, 32, [a])
+    assert a.tolist() == [20, 21, 20, 21]
+
+
+def test_fibers_by_the_c_library(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """Processors without a switch of their own use ucontext."""
+    monkeypatch.setattr(emulating, "RUNTIME_FLAGS", (*emulating.RUNTIME_FLAGS, "-DTWBE_UCONTEXT"))
+    monkeypatch.setattr(emulating, "KERNEL_FLAGS", (*emulating.KERNEL_FLAGS, "-DTWBE_UCONTEXT"))
+    text = (
+        K
+        + "(twb_global<float> a) { TWB_SHARED_MEMORY(memory); int i = twb_thread_x(); auto s = twb_tile<float>(memory, 0, 128); for (int j = 0; j < 3; ++j) { s[i] = a[i] + 1; twb_sync(); a[i] = s[127 - i] + twb_shfl_xor(0.5f, 1); twb_sync(); } }"
+    )
+    a = np.arange(128, dtype=np.float32)
+    assert emulating.load(text, "sm_80")["k"].run(1, 128, [a], shared_bytes=512, sanitize=True).findings == ()
+    assert np.array_equal(a, np.arange(127, -1, -1) + 4.5)
 
 
 @pytest.mark.parametrize(
@@ -186,3 +213,109 @@ def test_a_warp_specialised_product_of_one_block(sanitize: bool) -> None:
     assert result.counters.total.wgmma_flops == 2 * 128 * 128 * 256
     assert result.counters.total.tma_load_bytes == 2 * 128 * 256 * 2
     assert took < 8
+
+
+TENSOR_CORES = (
+    'extern "C" __global__ void __launch_bounds__(128) k'
+    + """(twb_global<const twb_f16> a, twb_global<const twb_f16> b, twb_global<float> c, int32_t m, int32_t n, int32_t k) {
+    TWB_SHARED_MEMORY(memory);
+    const uint32_t STAGE = 64 * 128 * 2;
+    twb_shared<uint8_t> s = twb_tile<uint8_t>(memory, 0, 3 * STAGE);
+    int i = twb_thread_x(), l = twb_lane(), w = twb_warp(), steps = k / 64, m0 = twb_block_y() * 64, n0 = twb_block_x() * 64;
+    float d[8][4];
+    for (int j = 0; j < 8; ++j) for (int e = 0; e < 4; ++e) d[j][e] = 0;
+    for (int t = 0; t < steps + 2; ++t) {
+        if (t >= 2) {
+            /* f.py:4: wait */ twb_cp_async_wait<1>(); twb_sync();
+            twb_shared<uint8_t> p = s + (t - 2) % 3 * STAGE, q = p + 8192;
+            for (int kk = 0; kk < 4; ++kk) {
+                uint32_t x[4], y[4];
+                /* f.py:5: a */ twb_ldmatrix_x4(x, twb_cast<twb_f16>(p + twb_swizzle((w * 16 + l % 16) * 128 + kk * 32 + l / 16 * 16, 128)));
+                for (int j = 0; j < 4; ++j) {
+                    /* f.py:6: b */ twb_ldmatrix_x4(y, twb_cast<twb_f16>(q + twb_swizzle((j * 16 + l % 8 + l / 16 * 8) * 128 + kk * 32 + l / 8 % 2 * 16, 128)));
+                    uint32_t low[2] = {y[0], y[1]}, high[2] = {y[2], y[3]};
+                    /* f.py:7: mma */ twb_mma_m16n8k16_f32_f16(d[2 * j], x, low); twb_mma_m16n8k16_f32_f16(d[2 * j + 1], x, high);
+                }
+            }
+        }
+        if (t < steps) {
+            twb_shared<uint8_t> p = s + t % 3 * STAGE;
+            for (int j = i; j < 512; j += 128) {
+                uint32_t row = j / 8, col = j % 8, at = twb_swizzle(row * 128 + col * 16, 128);
+                /* f.py:3: copy */ twb_cp_async<16>(p + at, a + ((int64_t)(m0 + row) * k + t * 64 + col * 8), m0 + (int)row < m); twb_cp_async<16>(p + 8192 + at, b + ((int64_t)(n0 + row) * k + t * 64 + col * 8), n0 + (int)row < n);
+            }
+        }
+        twb_cp_async_commit();
+    }
+    for (int j = 0; j < 8; ++j) for (int h = 0; h < 2; ++h) for (int e = 0; e < 2; ++e) {
+        int row = m0 + w * 16 + 8 * h + l / 4, col = n0 + 8 * j + 2 * (l % 4) + e;
+        if (row < m && col < n) { /* f.py:8: store */ c[(int64_t)row * n + col] = d[j][2 * h + e]; }
+    }
+}"""
+)
+
+
+def test_a_pipelined_product_of_sm_80() -> None:
+    """Three stages of cp.async, swizzled tiles, ragged edges: right, clean, without a bank conflict, and no more flops than there are."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((100, 256)).astype(np.float16), rng.standard_normal((72, 256)).astype(np.float16)
+    c = np.zeros((100, 72), np.float32)
+    result = emulating.load(TENSOR_CORES, "sm_80")["k"].run(
+        (2, 2), 128, [a, b, c, 100, 72, 256], shared_bytes=3 * 16384, count=True, sanitize=True, fresh=[2]
+    )
+    assert [str(f) for f in result.findings] == []
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-3)
+    assert result.counters.at(7).mma_flops == 4 * 2 * 64 * 64 * 256
+    for line in (3, 5, 6):
+        at = result.counters.at(line)
+        assert (at.shared_load_wavefronts, at.shared_store_wavefronts) == (at.shared_load_ideal, at.shared_store_ideal)
+        assert at.shared_load_ideal + at.shared_store_ideal > 0
+
+
+def test_a_pipeline_that_waits_for_too_little_is_found() -> None:
+    text = TENSOR_CORES.replace("twb_cp_async_wait<1>()", "twb_cp_async_wait<2>()")
+    a = np.ones((64, 256), np.float16)
+    c = np.zeros((64, 64), np.float32)
+    result = emulating.load(text, "sm_80")["k"].run(1, 128, [a, a, c, 64, 64, 256], shared_bytes=3 * 16384, sanitize=True)
+    assert {"uninitialised"} <= {f.kind for f in result.findings}
+    assert {f.line.line for f in result.findings if f.kind == "uninitialised"} <= {5, 6}
+    assert not np.array_equal(c, np.full((64, 64), 256))
+
+
+SPIN = (
+    K
+    + """(twb_global<uint32_t> flag, twb_global<float> a) {
+    int i = twb_thread_x();
+    if (i < 32) {
+        /* f.py:4: wait */ while (twb_load_acquire_u32(flag) < 2) {}
+        while (twb_atomic_cas_u32(flag + 1, 0, 1)) {}
+        a[i] = a[32] + 1;
+        twb_atomic_exch_u32(flag + 1, 0);
+    }
+    else if (i == WHO) { a[32] = 5; twb_fence_gpu(); twb_store_release_u32(flag, 1); twb_atomic_add_u32(flag, 1); }
+}"""
+)
+
+
+def test_threads_that_spin_let_others_run() -> None:
+    flag, a = np.zeros(2, np.uint32), np.zeros(33, np.float32)
+    emulating.load(SPIN.replace("WHO", "100"), "sm_80")["k"](1, 128, [flag, a])
+    assert a.tolist() == [6.0] * 32 + [5.0]
+    assert flag.tolist() == [2, 0]
+
+
+def test_a_value_that_never_comes_is_a_deadlock() -> None:
+    result = emulating.load(SPIN.replace("WHO", "500"), "sm_80")["k"].run(1, 128, [np.zeros(2, np.uint32), np.zeros(33, np.float32)])
+    (found,) = result.findings
+    assert (found.kind, found.line.line) == ("deadlock", 4)
+    assert "warp 0: all lanes wait at a value in memory that does not change at f.py:4" in found.text
+
+
+def test_updates_that_change_nothing_are_no_deadlock() -> None:
+    text = (
+        K
+        + "(twb_global<int32_t> a) { for (int j = 0; j < 20000; ++j) twb_atomic_max_i32(a, 7); for (int j = 0; j < 3000; ++j) twb_atomic_add_i32(a + 1, 0); }"
+    )
+    a = np.array([9, 1], np.int32)
+    assert emulating.load(text, "sm_80")["k"].run(1, 32, [a]).findings == ()
+    assert a.tolist() == [9, 1]

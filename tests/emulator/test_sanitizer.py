@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tileworkbench.emulator import RunResult, TensorMap
+from tileworkbench.emulator import Program, RunResult, TensorMap
 from tileworkbench.emulator.findings import HINTS
 from tileworkbench.runtime import emulating
 
@@ -26,7 +27,6 @@ class Plant:
     line: int
     says: str
     other: int | None = None
-    arch: str = "sm_90a"
     block: int = 128
     args: Any = field(default=lambda: [np.zeros(128, np.float32)])
     shared: int = 4096
@@ -36,15 +36,6 @@ class Plant:
 
     def __str__(self) -> str:
         return self.name or self.kind
-
-
-def run(plant: Plant, faulty: bool) -> RunResult:
-    keep, drop = (r"\[\[(.*?)\]\]", r"<<(.*?)>>") if faulty else (r"<<(.*?)>>", r"\[\[(.*?)\]\]")
-    text = re.sub(keep, r"\1", re.sub(drop, "", plant.text, flags=re.DOTALL), flags=re.DOTALL)
-    program = emulating.load(text, plant.arch)
-    return program["k"].run(
-        plant.cluster, plant.block, plant.args(), shared_bytes=plant.shared, sanitize=True, fresh=plant.fresh, cluster=plant.cluster
-    )
 
 
 MEMORY = "TWB_SHARED_MEMORY(memory); int i = twb_thread_x(); twb_shared<float> s = twb_tile<float>(memory, 0, 128);\n"
@@ -76,6 +67,10 @@ PLANTS = (
     Plant("uninitialised", K + "(twb_global<float> a) {" + MEMORY + "<<s[i] = 1;>> [[if (i) s[i] = 1;]] /* f.py:9 */ a[i] = s[i]; }", 9, "byte 0 of shared memory where nothing was written", name="shared, never written"),
     Plant("uninitialised", K + "(twb_global<float> a) { int i = twb_thread_x(); <<a[i] = 0;>> /* f.py:9 */ a[i] += 1; }", 9, "of an array where nothing was written", fresh=(0,), name="global, never written"),
     Plant("uninitialised", K + "(twb_global<float> a) {" + MEMORY + "twb_cp_async<4>(s + i, a + i); twb_cp_async_commit(); <<twb_cp_async_wait<0>();>> /* f.py:9 */ a[i] = s[i]; }", 9, "where nothing was written", name="cp.async without a wait"),
+    Plant("uninitialised", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 128); twb_sync(); twb_cp_async<4>(s + i, a + i); twb_cp_async_arrive(bar); <<twb_mbarrier_wait(bar, 0);>> [[twb_sync();]] /* f.py:9 */ a[i] = s[127 - i]; [[twb_mbarrier_wait(bar, 0);]] }", 9,
+          "where nothing was written", name="cp.async that arrives"),
+    Plant("race", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 128); s[i] = 0; twb_sync(); /* f.py:4 */ twb_cp_async<4>(s + i, a + i); twb_cp_async_arrive(bar); <<twb_mbarrier_wait(bar, 0);>> [[twb_sync();]] /* f.py:9 */ a[i] = s[127 - i]; [[twb_mbarrier_wait(bar, 0);]] }", 4,
+          "that thread", other=9, name="cp.async over what is read"),
     Plant("misaligned", K + "(twb_global<float> a) { int i = twb_thread_x(); if (i < 8) { /* f.py:7 */ twb_store<4>(a + 4 * i [[+ 2]], twb_vec<float, 4>{}); } }", 7, "16 bytes at address 8, which is not a multiple of 16", name="global vector"),
     Plant("misaligned", K + "(twb_global<float> a) {" + MEMORY + "if (i < 8) { /* f.py:7 */ twb_store<2>(s + 2 * i [[+ 1]], twb_vec<float, 2>{}); } }", 7, "8 bytes at shared address 4", name="shared vector"),
     Plant("race", K + "(twb_global<float> a) {" + MEMORY + "/* f.py:5 */ s[i] = i; <<twb_sync();>> /* f.py:6 */ a[i] = s[127 - i]; }", 5, "that thread", other=6, name="no barrier"),
@@ -83,9 +78,9 @@ PLANTS = (
     Plant("race", K + "(twb_global<float> a) {" + MEMORY + "/* f.py:5 */ s[i] = i; <<twb_sync_warp();>> /* f.py:6 */ a[i] = s[i ^ 1]; }", 5, "that thread", other=6, name="inside a warp"),
     Plant("race", K + "(twb_global<float> a) {" + MEMORY + "if (twb_warp() == 0) { /* f.py:5 */ s[i] = i; <<twb_bar_arrive(2, 64);>> twb_sync_warp(); } else if (twb_warp() == 1) { <<twb_bar_sync(2, 64);>> twb_sync_warp(); /* f.py:6 */ a[i] = s[i - 32]; } }", 6, "that thread", other=5,
           name="named barrier"),
-    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); [[if (i < 100)]] { /* f.py:5 */ twb_sync(); } }", 5, "has ended", name="barrier in a branch"),
-    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); if (i % 2) { /* f.py:5 */ twb_sync_warp(<<0xaaaaaaaau>>); } else { /* f.py:6 */ a[i] = twb_shfl_xor(1.0f, 2, 32, <<0x55555555u>>[[0xffffffffu]]); } }", 6, "shuffle", other=5, name="two collectives"),
-    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); if (i < [[16]]<<128>>) { /* f.py:5 */ a[i] = twb_shfl_xor(1.0f, 1); } }", 5, "lanes 16-31 has ended", name="half a warp"),
+    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); [[if (i < 100)]] { /* f.py:5 */ twb_sync(); } }", 5, "lanes 4-31 ended", name="barrier in a branch"),
+    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); if (i % 2) { /* f.py:5 */ twb_sync_warp(<<0xaaaaaaaau>>); } else { /* f.py:6 */ a[i] = twb_shfl_xor(1.0f, 2, 32, <<0x55555555u>>[[0xffffffffu]]); } }", 6, "lanes of mask 55555555 wait at shuffle at f.py:6", name="two collectives"),
+    Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); if (i < [[16]]<<128>>) { /* f.py:5 */ a[i] = twb_shfl_xor(1.0f, 1); } }", 5, "lanes 16-31 ended", name="half a warp"),
     Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); /* f.py:5 */ if (i < 64) { /* f.py:6 */ <<twb_bar_sync(1, 64);>> [[twb_sync();]] } else { /* f.py:7 */ <<twb_bar_sync(2, 64);>>[[twb_sync();]] } }", 7, "another one", other=6, name="two barriers"),
     Plant("divergent", K + "(twb_global<float> a) {" + MEMORY + WG + "if (<<true>>[[twb_warp() < 3]]) { twb_wgmma_fence(); " + PRODUCT + "twb_wgmma_commit(); /* f.py:5 */ twb_wgmma_wait<0>(); } }", 5, "of its warp group", name="three warps of wgmma"),
     Plant("divergent", K + "(twb_global<float> a) { int i = twb_thread_x(); /* f.py:5 */ if (i < 16) a[i] = twb_shfl(1.0f, 0, 32, <<0xffffu>>[[0xffff0000u]]); }", 5, "leaves it out", name="not in its own mask"),
@@ -93,7 +88,7 @@ PLANTS = (
           name="arrivals"),
     Plant("deadlock", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 1); twb_sync(); if (i == 0) twb_mbarrier_arrive(bar); twb_mbarrier_wait(bar, 0); /* f.py:5 */ twb_mbarrier_wait(bar, <<0>>[[1]]); }", 5, "for parity 1 (phase 1 has parity 1", name="parity"),
     Plant("deadlock", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 1); twb_mbarrier_arrive_expect(bar, <<512>>[[528]]); twb_bulk_load(s, a, 512, bar); } twb_sync(); /* f.py:5 */ while (!twb_mbarrier_try_wait(bar, 0)) {} }", 5, "16 bytes missing", name="bytes"),
-    Plant("deadlock", K + "(twb_global<float> a) { if (twb_warp() < 2) { /* f.py:5 */ twb_bar_sync(3, <<64>>[[96]]); } }", 5, "barrier 3 (64 of 96 threads came)", name="barrier count"),
+    Plant("deadlock", K + "(twb_global<float> a) { if (twb_warp() < 2) { /* f.py:5 */ twb_bar_sync(3, <<64>>[[96]]); } }", 5, "all lanes wait at barrier 3 (64 of 96 threads came) at f.py:5", name="barrier count"),
     Plant("descriptor", K + "(twb_global<float> a) {" + MEMORY + WG + "twb_wgmma_fence(); /* f.py:5 */ " + PRODUCT.replace("address(t)", "address(t [[+ 32]])") + "twb_wgmma_commit(); twb_wgmma_wait<0>(); }", 5, "must start at a multiple of 256", name="matrix not aligned"),
     Plant("descriptor", K + "(twb_global<float> a) {" + MEMORY + WG + "twb_wgmma_fence(); /* f.py:5 */ " + PRODUCT.replace("256, 32), twb", "<<256>>[[2048]], 32), twb") + "twb_wgmma_commit(); twb_wgmma_wait<0>(); }", 5, "of 4096 bytes of shared memory", name="matrix too large"),
     Plant("descriptor", K + "(const __grid_constant__ twb_tensor_map m) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 1); twb_mbarrier_arrive_expect(bar, 512); /* f.py:4 */ twb_tma_load_2d(s, &m, bar, 0, 0); } twb_sync(); twb_mbarrier_wait(bar, 0); float d[4]; twb_shared<float> t = s;"
@@ -118,8 +113,27 @@ PLANTS = (
     Plant("mbarrier", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 2); twb_mbarrier_arrive_expect(bar, 512); twb_mbarrier_arrive(bar); /* f.py:6 */ [[twb_mbarrier_arrive(bar);]] twb_bulk_load(s, a, 512, bar); twb_mbarrier_wait(bar, 0); } }", 6, "needs no arrival", name="arrivals too many"),
     Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + "s[i] = i; twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ a[i] = twb_map_shared(s, 0)[i]; } <<twb_cluster_sync();>> }", 6, "of block 0 of its cluster, which has ended", cluster=2, name="a block that left"),
     Plant("cluster", K + "(twb_global<float> a) {" + MEMORY + BAR + "if (i == 0) twb_mbarrier_init(bar, 128); twb_cluster_sync(); if (twb_cluster_rank() == 1) { /* f.py:6 */ twb_mbarrier_arrive_at(bar, 0); } <<twb_cluster_sync();>> }", 6, "arrives in block 0", cluster=2, name="an arrival that is late"),
+    Plant("registers", K.replace("256", "384") + "(twb_global<float> a) { if (twb_warp() < 8) { /* f.py:6 */ twb_set_max_registers_inc<240>(); } else { twb_set_max_registers_dec<<<24>>>[[<40>]](); } }".replace("<<<24>>>", "<<<24> >>"), 6, "ask for 66560 registers in all; they are launched with 64512", block=384, name="registers"),
     Plant("wgmma", K + "(twb_global<float> a) {" + MEMORY + WG + "<<twb_wgmma_fence();>> /* f.py:5 */ " + PRODUCT + "twb_wgmma_commit(); twb_wgmma_wait<0>(); }", 5, "no wgmma fence", name="wgmma fence"),
 )  # fmt: skip
+
+
+def variant(plant: Plant, faulty: bool) -> str:
+    """The text of one of the twins."""
+    keep, drop = (r"\[\[(.*?)\]\]", r"<<(.*?)>>") if faulty else (r"<<(.*?)>>", r"\[\[(.*?)\]\]")
+    return re.sub(keep, r"\1", re.sub(drop, "", plant.text, flags=re.DOTALL), flags=re.DOTALL)
+
+
+@cache
+def program() -> Program:
+    """All twins as one text, since a compiler takes longer to start than to translate one: kernels `clean_0`, `faulty_0` ..."""
+    texts = [re.sub(r"\bk\(", f"{name}_{i}(", variant(p, name == "faulty"), count=1) for i, p in enumerate(PLANTS) for name in ("clean", "faulty")]
+    return emulating.load("\n".join(texts), "sm_90a")
+
+
+def run(plant: Plant, faulty: bool) -> RunResult:
+    kernel = program()[f"{'faulty' if faulty else 'clean'}_{PLANTS.index(plant)}"]
+    return kernel.run(plant.cluster, plant.block, plant.args(), shared_bytes=plant.shared, sanitize=True, fresh=plant.fresh, cluster=plant.cluster)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=str)

@@ -13,8 +13,10 @@ def atomic_functions() -> tuple[DeviceFunction, ...]:
     return (*_integers(), *_floats(), *_narrow(), *_vectors(), *_ordered())
 
 
-def _host(kind: str, update: str) -> str:
-    return f"auto *at = ({kind} *)p.place(sizeof({kind}), TWBE_ATOMIC); {kind} old = *at; *at = {update}; return old;"
+def _host(kind: str, update: str, can_spin: bool = False) -> str:
+    place = f"auto *at = ({kind} *)p.place(sizeof({kind}), TWBE_ATOMIC); {kind} old = *at, now = {update}; *at = now;"
+    # one that changes nothing may be one of many: a lock that is taken, a counter that is watched
+    return f"{place} return old;" if not can_spin else f"{place} if (!__builtin_memcmp(&now, &old, sizeof now)) twbe_look(at, old); return old;"
 
 
 def _integers() -> list[DeviceFunction]:
@@ -30,7 +32,7 @@ def _integers() -> list[DeviceFunction]:
                 pair(
                     f"template <class P> {t} twb_atomic_{op}_{s}(P p, {t} v)",
                     f"return ({t})atomic{name}({cast}, ({wide})v);",
-                    _host(t, update),
+                    _host(t, update, op in ("add", "or", "exch")),
                     f"Atomic {op} of {t}.",
                 )
             )
@@ -48,7 +50,7 @@ def _integers() -> list[DeviceFunction]:
             pair(
                 f"template <class P> {t} twb_atomic_cas_{s}(P p, {t} expected, {t} v)",
                 f"return ({t})atomicCAS({cast}, ({wide})expected, ({wide})v);",
-                _host(t, "old == expected ? v : old"),
+                _host(t, "old == expected ? v : old", True),
                 "Write `v` if the value is `expected`.",
             )
         )
@@ -144,7 +146,7 @@ def _ordered() -> list[DeviceFunction]:
                 pair(
                     f"template <class P> {t} twb_load_{order}_{s}(P p)",
                     gpu,
-                    f"return *({t} *)p.place(sizeof({t}), TWBE_LOAD);",
+                    f"auto *at = ({t} *)p.place(sizeof({t}), TWBE_LOAD); {t} v = *at; twbe_look(at, v); return v;",
                     f"Read {t}, {order}, for the whole GPU.",
                 )
             )

@@ -92,7 +92,11 @@ def _approximations() -> tuple[DeviceFunction, ...]:
     }
     out = []
     for name, (op, exact, arch) in ops.items():
-        host = f"x = {_flush('x')};\nfloat r = {exact};\nreturn {_flush('r')};" if "ftz" in op else f"return {exact};"
+        host = (
+            f"if (twb_watch) twbe_special();\nx = {_flush('x')};\nfloat r = {exact};\nreturn {_flush('r')};"
+            if "ftz" in op
+            else f"if (twb_watch) twbe_special();\nreturn {exact};"
+        )
         out.append(
             pair(
                 f"float twb_{name}_approx(float x)",

@@ -102,7 +102,7 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
         pair(
             f"void twb_cp_async_arrive({_BAR})",
             f'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: {_AT} : "memory");',
-            "twbe_cp_async_wait_all(); twbe_mbarrier_arrive(bar.at, TWBE_OWN, 1);",
+            "twbe_cp_async_arrive(bar.at);",
             "Arrive once when this thread's cp.async copies are done (the barrier's count must include it).",
             least_arch=90,
         ),
@@ -137,14 +137,14 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
         pair(
             "template <int N> void twb_set_max_registers_inc()",
             'asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N));',
-            'static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256, by 8"); twbe_sync_warp(~0u);',
+            'static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256, by 8"); twbe_registers(N);',
             "Raise the registers of this warp group's threads to N.",
             least_arch=90,
         ),
         pair(
             "template <int N> void twb_set_max_registers_dec()",
             'asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N));',
-            'static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256, by 8"); twbe_sync_warp(~0u);',
+            'static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256, by 8"); twbe_registers(N);',
             "Lower the registers of this warp group's threads to N.",
             least_arch=90,
         ),

@@ -3,6 +3,7 @@
 A *request* is one access of a warp: the n-th time that its lanes came by one place of the program since they last met at a barrier. Its sectors are
 the different pieces of 32 bytes that it touches; wavefronts follow the phase rule of `layout.banks`; bytes are those that threads asked for.
 `loaded_sectors` and `stored_sectors` count every sector once in a run, at the line that touched it first.
+`specials` are results of the unit for exp2, rcp and the like (the `*_approx` functions), one for each thread.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ COUNTERS = (
     "shared_loads", "shared_stores", "shared_load_wavefronts", "shared_store_wavefronts", "shared_load_ideal", "shared_store_ideal",
     "shared_load_bytes", "shared_store_bytes", "shuffles", "votes", "barriers", "barrier_waits", "atomics", "async_copies", "matrix_loads",
     "matrix_stores", "mma", "mma_flops", "wgmma", "wgmma_flops", "tma_loads", "tma_stores", "tma_load_bytes", "tma_store_bytes", "async_bytes",
-    "loaded_sectors", "stored_sectors",
+    "loaded_sectors", "stored_sectors", "specials",
 )  # fmt: skip
 
 

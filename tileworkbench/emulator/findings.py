@@ -22,6 +22,7 @@ HINTS = {
     "barrier": "use one count everywhere, a multiple of 32, and barriers 0 to 15",
     "mbarrier": "initialise it first, with the number of arrivals of one phase",
     "cluster": "end the kernel with the barrier of the cluster",
+    "registers": "give the producers fewer, or the consumers",
     "wgmma": "call the wgmma fence first",
 }
 

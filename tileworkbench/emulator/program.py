@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import ArgumentError, DeviceAssertError, TileRuntimeError
+from ..base.errors import ArgumentError, CapacityError, DeviceAssertError, TileRuntimeError
+from ..base.gpu import capability_limits
 from .counters import COUNTERS, Counters, LineCounters
 from .findings import Finding
 from .packing import Packed, pack
@@ -116,16 +117,17 @@ class Emulated:
         return result
 
     def run(
-        self, grid: Sequence[int] | int, block: Sequence[int] | int, args: Sequence[Any], *, shared_bytes: int = 0, cluster: Sequence[int] | int = 1,
+        self, grid: Sequence[int] | int, block: Sequence[int] | int, args: Sequence[Any], *, shared_bytes: int = 0, cluster: Sequence[int] | int = (),
         count: bool = False, sanitize: bool = False, fresh: Sequence[int] = (),
     ) -> RunResult:  # fmt: skip
         """Run the grid and change `args` (NumPy arrays, numbers, tensor maps) in place.
 
         `count` fills the counters; `sanitize` looks for all faults there are, else only for those that would stop the run (bounds, deadlock, ...).
+        `cluster` counts blocks, as the kernel says unless given.
         `fresh`: positions of arrays in which nothing was written yet. Raises: ArgumentError; DeviceAssertError when the kernel says so.
         """
-        three = [_three(v) for v in (grid, block, cluster)]
-        self._check(three[0], three[1], three[2])
+        three = [_three(v) for v in (grid, block, cluster or self.kernel.cluster)]
+        self._check(three[0], three[1], three[2], shared_bytes)
         packed = pack(self.kernel, args, frozenset(fresh) if sanitize else frozenset())
         launch = _Launch(
             *((ctypes.c_uint32 * 3)(*v) for v in three),
@@ -139,12 +141,24 @@ class Emulated:
         with _one_at_a_time:
             return self.program._launch(self.kernel, packed, launch)
 
-    def _check(self, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...]) -> None:
+    def _check(self, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...], shared_bytes: int) -> None:
         threads, most = prod(block), self.kernel.max_threads or 1024
         if not 0 < threads <= min(most, 1024):
             raise ArgumentError(f"{self.kernel.name}: a block of {threads} threads; it may have {min(most, 1024)}")
         if any(g % c for g, c in zip(grid, cluster, strict=True)) or not 0 < prod(cluster) <= 16:
             raise ArgumentError(f"{self.kernel.name}: a grid of {grid} blocks cannot be cut into clusters of {cluster}")
+        arch = self.program.source.arch
+        if shared_bytes > (most := _most_shared(arch)):
+            raise CapacityError(f"{self.kernel.name}: {shared_bytes} bytes of shared memory; a block of {arch} has {most}")
+
+
+def _most_shared(arch: str) -> int:
+    """Bytes of shared memory that a block of this architecture can have; the most that any has for one that is not known."""
+    known = arch.rstrip("af")
+    try:
+        return capability_limits(known)["shared_per_block"].bytes
+    except KeyError:
+        return capability_limits("sm_100")["shared_per_block"].bytes
 
 
 def _three(value: Sequence[int] | int) -> tuple[int, ...]:

@@ -48,11 +48,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel of a text: its name, parameters, and the most threads of a block (`__launch_bounds__`; 0: not said)."""
+    """A kernel of a text: its name, parameters, the most threads of a block (`__launch_bounds__`; 0: not said), blocks of a cluster."""
 
     name: str
     parameters: tuple[Parameter, ...]
     max_threads: int
+    cluster: tuple[int, ...] = (1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,9 @@ def _kernel(match: re.Match[str], text: str) -> Kernel:
         end += 1
     bounds = re.search(r"__launch_bounds__\s*\(\s*(\d+)", match[1])
     parameters = tuple(_parameter(p) for p in _split(text[start : end - 1]))
-    return Kernel(match[2], parameters, int(bounds[1]) if bounds else 0)
+    cluster = re.search(r"__cluster_dims__\s*\(([^()]*)\)", match[1])
+    blocks = tuple(int(n) for n in cluster[1].split(",")) if cluster else ()
+    return Kernel(match[2], parameters, int(bounds[1]) if bounds else 0, (*blocks, *(1,) * (3 - len(blocks))))
 
 
 def _split(text: str) -> list[str]:

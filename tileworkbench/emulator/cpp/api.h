@@ -35,7 +35,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
             run.cluster.push_back(&b);
         }
         run_cluster();
-        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) check_warpgroups(b); }
+        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) { check_warpgroups(b); check_registers(b); } }
         for (Tma *x : run.waiting_tma) {
             if (!run.stop && checks()) found("never waited", x->line, -1, format("%s: nobody waited for this bulk load", who(x->thread).c_str()));
             delete x;
@@ -56,9 +56,9 @@ TWB_EXPORT uint32_t twbe_counters(uint64_t *to) {
     if (to) for (size_t i = 0; i < run.lines.size(); ++i) memcpy(to + i * COUNTS, run.lines[i].n, sizeof run.lines[i].n);
     return COUNTS;
 }
+void twbe_special() { count(me()->line, SPECIALS); }
 void twbe_fail(int number) {
     run.failed = number ? number : -1; run.failed_line = me()->line; run.stop = true;
-    run.printed += "";
     me()->state = WAITS; to_main();
 }
 int twbe_print(const char *text, ...) {

@@ -10,9 +10,9 @@ static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 enum { MARK = 0x54 };
 
 struct Tma {
-    Map map; int at[5]; uint32_t shared, high, bar, ranks, from_rank, bytes; int line, mode;  // mode: 0 load, 1 store, 2 add, 3 min, 4 max
+    Map map; int at[5]; uint32_t shared, high, bar, ranks, from_rank, bytes; int line, mode;  // mode: 0 load, 1 store, 2 add, 3 min, 4 max, 5 a thread's cp.async copies
     char *global; twb_buffer *buffer;  // without a map: `bytes` bytes here
-    Thread *thread; Clock clock;
+    Thread *thread; Clock clock; std::vector<Copy> copies;
 };
 
 // ---- cp.async
@@ -114,9 +114,28 @@ void move_piece(const Tma &x, Block *b, uint32_t at, char *global, twb_buffer *b
     else for (uint32_t i = 0; i < bytes; i += x.map.element_bytes) reduce(global + i, b->memory + at + i, x.map.type, x.mode);
 }
 
+// Copies of a thread that end in an arrival.
+void perform_copies(Tma &x) {
+    Block *b = x.thread->home;
+    for (const Copy &c : x.copies) {
+        memset((char *)c.to + c.valid, 0, c.bytes - c.valid);
+        memcpy(c.to, c.from, c.valid);
+        if (checks()) touch_shared(Actor{run.threads, run.async_when, x.clock, x.thread, c.line, false}, b, c.at, c.bytes, true, -1);
+    }
+    auto bar = b->mbarriers.find(x.bar);
+    if (bar == b->mbarriers.end() || !bar->second.pending) { found("mbarrier", x.line, -1, format("%s: its copies arrive at byte %lld, where no arrival is due", who(x.thread).c_str(), (long long)x.bar - TWBE_FIRST)); return; }
+    if (checks()) {
+        join(bar->second.clock, x.clock);
+        bar->second.clock[run.threads] = run.async_when;
+    }
+    --bar->second.pending;
+    settle(b, x.bar, bar->second);
+}
+
 void perform(Tma &x) {
     const Map &m = x.map;
-    if (checks() && x.mode == 0) ++run.async_when;
+    if (checks() && (x.mode == 0 || x.mode == 5)) ++run.async_when;
+    if (x.mode == 5) { perform_copies(x); return; }
     for (uint32_t rank = 0; rank < run.cluster.size(); ++rank) {
         if (!(x.ranks >> rank & 1)) continue;
         Block *b = run.cluster[rank];
@@ -205,6 +224,14 @@ void twbe_cp_async_commit() { me()->copies.emplace_back(); }
 void twbe_cp_async_wait(uint32_t newest) { copies_until(me(), newest); }
 void twbe_cp_async_wait_all() { me()->copies.emplace_back(); copies_until(me(), 0); }
 
+void twbe_cp_async_arrive(uint32_t bar) {
+    Tma *x = new_tma(0, 0, 5);
+    for (auto &group : me()->copies) x->copies.insert(x->copies.end(), group.begin(), group.end());
+    me()->copies.assign(1, {});
+    x->bar = bar;
+    count(x->line, BARRIERS);
+    run.waiting_tma.push_back(x);
+}
 void twbe_mbarrier_init(uint32_t at, uint32_t n) {
     Thread *t = me();
     if (at % 8 || at < TWBE_FIRST || at + 8 > TWBE_FIRST + t->home->shared_bytes) { found("mbarrier", t->line, -1, format("%s puts an mbarrier at byte %lld", who(t).c_str(), (long long)at - TWBE_FIRST)); return; }

@@ -88,6 +88,8 @@ template <class T> struct twb_global {
     TWB_REF operator twb_global<const T>() const { return twb_global<const T>{p, b}; }
     explicit operator bool() const { return p != nullptr; }
     TWB_REF int64_t operator-(const twb_global &o) const { return p - o.p; }
+    TWB_REF bool operator==(const twb_global &o) const { return p == o.p; }
+    TWB_REF bool operator!=(const twb_global &o) const { return p != o.p; }
 };
 
 // `at` is a byte address in the shared memory of block `rank` of the cluster (OWN: this thread's); the tile is [low, high).
@@ -129,6 +131,7 @@ void twbe_cp_async(uint32_t at, void *to, void *from, uint32_t bytes, uint32_t v
 void twbe_cp_async_commit();
 void twbe_cp_async_wait(uint32_t newest);
 void twbe_cp_async_wait_all();
+void twbe_cp_async_arrive(uint32_t bar);
 void twbe_mbarrier_init(uint32_t at, uint32_t n);
 void twbe_mbarrier_invalidate(uint32_t at);
 void twbe_mbarrier_arrive(uint32_t at, uint32_t rank, uint32_t n);
@@ -144,7 +147,11 @@ void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int
 void twbe_wgmma_fence();
 void twbe_wgmma_commit();
 void twbe_wgmma_wait(uint32_t newest);
+void twbe_seen(const void *at, uint64_t value);
+void twbe_special();
+void twbe_registers(uint32_t n);
 void twbe_fail(int number);
 int twbe_print(const char *text, ...);
 }
+template <class T> TWB_DEVICE void twbe_look(const T *at, T value) { uint64_t w = 0; __builtin_memcpy(&w, &value, sizeof(T)); twbe_seen(at, w); }
 #define twb_print twbe_print

@@ -17,7 +17,7 @@ bool need_stacks(size_t wanted) {
 }  // namespace
 
 extern "C" void twbe_begin();
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TWBE_UCONTEXT)
 extern "C" void twbe_switch(void **save, void *to);
 __asm__(".text\n.globl twbe_switch\n.hidden twbe_switch\n.type twbe_switch,@function\ntwbe_switch:\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
@@ -29,7 +29,7 @@ static void *first_frame(uint32_t id) {
     top[-2] = (void *)twbe_begin;
     return top - 8;
 }
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(TWBE_UCONTEXT)
 extern "C" void twbe_switch(void **save, void *to);
 __asm__(".text\n.globl twbe_switch\n.hidden twbe_switch\n.type twbe_switch,%function\ntwbe_switch:\n"
         "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
@@ -80,6 +80,7 @@ extern "C" void twbe_begin() {
     finish_thread(me());
     me()->state = DONE;
     --me()->home->alive;
+    run.idle_polls = 0;
     if (run.cluster.size() > 1) {
         if (run.cluster_barrier.arrived && me()->cluster_phase == run.cluster_phase + 1) --run.cluster_barrier.arrived;
         open_cluster_barrier();

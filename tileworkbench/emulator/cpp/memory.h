@@ -116,7 +116,7 @@ bool touch_shared(const Actor &a, Block *b, uint32_t at, uint32_t bytes, bool is
             c.writer = (uint16_t)a.id; c.wrote = a.when; c.wrote_line = (int16_t)a.line; c.init = true; c.reader[0] = c.reader[1] = 0xffff;
             c.stamp = a.async ? -1 : a.thread->fences; c.swizzle = (int8_t)swizzle;
         } else {
-            int k = c.reader[0] == a.id || c.reader[0] == 0xffff ? 0 : 1;
+            int k = knows(a, c.reader[0], c.read[0]) ? 0 : 1;  // one that has ended need not be remembered
             c.reader[k] = (uint16_t)a.id; c.read[k] = a.when; c.read_line[k] = (int16_t)a.line;
         }
     }

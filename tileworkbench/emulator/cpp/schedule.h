@@ -6,6 +6,7 @@ const char *wait_name(const Thread *t) {
         case AT_WARP: return t->op->name;
         case AT_MBARRIER: case AT_POLL: return "mbarrier";
         case AT_CLUSTER: return "cluster barrier";
+        case AT_SPIN: return "a value in memory that does not change";
         default: return "log";
     }
 }
@@ -25,33 +26,37 @@ std::string describe_wait(const Thread *t) {
     return wait_name(t);
 }
 
+std::string lanes_name(uint32_t mask, uint32_t present) {
+    if (mask == present) return "all lanes";
+    int low = __builtin_ctz(mask), high = 31 - __builtin_clz(mask);
+    if (low == high) return format("lane %d", low);
+    bool in_a_row = __builtin_popcount(mask) == high - low + 1;
+    return in_a_row ? format("lanes %d-%d", low, high) : format("lanes of mask %08x", mask);
+}
+
 // Nobody can go on: say what each warp waits for.
 void stuck() {
     std::string text; const char *kind = "deadlock"; int line = 0, other = -1, told = 0;
     for (Block *b : run.cluster)
         for (Warp &w : b->warps) {
-            std::vector<std::pair<std::string, std::string>> seen;  // (what, lanes)
-            std::map<std::string, int> lines; int first = -1;
+            std::vector<std::pair<std::string, uint32_t>> seen;  // what lanes do, and which ones
+            bool collective = false; int first = -1;
             for (int l = 0; l < 32; ++l) {
                 Thread *t = w.lane[l];
                 if (!t) continue;
-                std::string what = t->state == DONE ? "has ended" : "waits at " + describe_wait(t);
-                int at = t->state == DONE ? -1 : t->wait_line;
-                std::string key = what + format("|%d", at);
-                if (seen.empty() || seen.back().first != key) seen.push_back({key, format("%d", l)});
-                else { std::string &range = seen.back().second; range = range.substr(0, range.find('-')) + format("-%d", l); }
-                if (at >= 0) { if (first < 0) first = at; else if (at != first && other < 0) other = at; if (line <= 0) line = at; }
+                bool is_done = t->state == DONE;
+                std::string what = is_done ? "ended" : "wait at " + describe_wait(t) + (t->wait_line > 0 ? format(" @%d;", t->wait_line) : "");
+                auto at = std::find_if(seen.begin(), seen.end(), [&](auto &s) { return s.first == what; });
+                if (at == seen.end()) seen.push_back({what, 1u << l}); else at->second |= 1u << l;
+                collective |= !is_done && (t->waits == AT_WARP || t->waits == AT_BARRIER);
+                if (is_done) continue;
+                if (first < 0) first = t->wait_line; else if (t->wait_line != first && other < 0) other = t->wait_line;
+                if (line <= 0) line = t->wait_line;
             }
-            bool all_done = seen.size() == 1 && seen[0].first.compare(0, 9, "has ended") == 0;
-            bool collective = false;
-            for (int l = 0; l < 32; ++l) if (w.lane[l] && w.lane[l]->state == WAITS && (w.lane[l]->waits == AT_WARP || w.lane[l]->waits == AT_BARRIER)) collective = true;
             if (seen.size() > 1 && collective) kind = "divergent";
-            if (all_done || told++ >= 16) continue;
+            if ((seen.size() == 1 && seen[0].first == "ended") || told++ >= 16) continue;
             text += format("\n  block (%u, %u, %u) warp %u:", b->x, b->y, b->z, w.index);
-            for (auto &s : seen) {
-                std::string what = s.first.substr(0, s.first.rfind('|')); int at = atoi(s.first.c_str() + s.first.rfind('|') + 1);
-                text += format(" lane%s %s ", s.second.find('-') == std::string::npos ? "" : "s", s.second.c_str()) + what + (at > 0 ? format(" @%d;", at) : ";");
-            }
+            for (auto &s : seen) text += " " + lanes_name(s.second, w.present) + " " + s.first + (s.first.back() == ';' ? "" : ";");
         }
     bool ended = false, at_barrier = false;
     for (Block *b : run.cluster) for (Thread &t : b->threads) { ended |= t.state == DONE; at_barrier |= t.state == WAITS && t.waits == AT_BARRIER && t.object == 0; }
@@ -64,7 +69,7 @@ bool wake_kind(WaitKind kind) {
     bool any = false;
     for (Block *b : run.cluster) for (Thread &t : b->threads) if (t.state == WAITS && t.waits == kind) {
         if (kind == AT_POLL) t.answer = false;
-        wake(&t); any = true;
+        wake(&t); t.polled = kind == AT_POLL || kind == AT_SPIN; any = true;
     }
     return any;
 }
@@ -79,6 +84,8 @@ void run_cluster() {
         if (!run.ready.empty()) {
             Thread *t = run.ready.front(); run.ready.pop_front();
             t->state = READY; t->waits = NOTHING;
+            if (!t->polled) run.idle_polls = 0;
+            t->polled = false;
             twb_me = t;
             twbe_switch(&run.main_sp, t->sp);
             continue;
@@ -92,7 +99,10 @@ void run_cluster() {
             continue;
         }
         if (run_one_tma()) { run.idle_polls = 0; continue; }
-        if (run.idle_polls++ < 1000 && wake_kind(AT_POLL)) continue;
+        if (run.idle_polls++ < 10000) {  // a thread that looks again may go on by itself
+            bool polls = wake_kind(AT_POLL), spins = wake_kind(AT_SPIN);
+            if (polls || spins) continue;
+        }
         stuck();
     }
     run.ready.clear();
@@ -128,6 +138,13 @@ void arrive(uint32_t id, uint32_t expected, bool waits) {
 }
 }  // namespace
 
+// A thread that saw the same value at the same place as before lets others run first: it may wait for one of them.
+extern "C" void twbe_seen(const void *at, uint64_t value) {
+    Thread *t = me();
+    bool again = t->seen_at == at && t->seen == value;
+    t->seen_at = at; t->seen = value;
+    if (again) suspend(AT_SPIN, 0, 0);
+}
 extern "C" void twbe_sync() { arrive(0, (uint32_t)me()->home->threads.size(), true); }
 extern "C" void twbe_bar(uint32_t id, uint32_t threads, int waits) { arrive(id, threads, waits); }
 

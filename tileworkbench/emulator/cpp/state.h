@@ -14,7 +14,7 @@
 
 namespace {
 enum State { READY, WAITS, DONE };
-enum WaitKind { NOTHING, AT_BARRIER, AT_WARP, AT_MBARRIER, AT_POLL, AT_CLUSTER, AT_LOG };
+enum WaitKind { NOTHING, AT_BARRIER, AT_WARP, AT_MBARRIER, AT_POLL, AT_SPIN, AT_CLUSTER, AT_LOG };
 struct Thread; struct Warp; struct Block;
 
 typedef std::vector<uint32_t> Clock;  // entry g: how much of thread g's past is known
@@ -31,7 +31,8 @@ struct Thread : twb_thread_info {
     State state = READY; WaitKind waits = NOTHING;
     uint32_t object = 0, detail = 0;   // which barrier; count or parity
     const WarpOp *op = nullptr; uint32_t mask = 0; void *data = nullptr;
-    bool answer = false; int wait_line = 0;
+    bool answer = false, polled = false; int wait_line = 0;
+    const void *seen_at = nullptr; uint64_t seen = 0;   // what it read last with a memory order
     void *sp = nullptr;
     std::vector<Record> log;
     std::vector<std::vector<Copy>> copies = {{}};     // cp.async groups, the last one open
@@ -42,7 +43,7 @@ struct Thread : twb_thread_info {
     uint64_t cluster_phase = 0;
     Clock clock;
 };
-struct Warp { Block *home; uint32_t index, present = 0; Thread *lane[32] = {}; };
+struct Warp { Block *home; uint32_t index, present = 0, registers = 0; int line = 0; Thread *lane[32] = {}; };
 struct Barrier { std::vector<Thread *> waiting; uint32_t arrived = 0, expected = 0; Clock clock; int line = 0; };
 struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; };
 struct Cell { uint32_t wrote = 0, read[2] = {0, 0}; uint16_t writer = 0xffff, reader[2] = {0xffff, 0xffff}; int16_t wrote_line = -1, read_line[2] = {-1, -1}; int32_t stamp = -1; int8_t swizzle = -1; bool init = false; };  // stamp: proxy fences of the writer before its write
@@ -59,7 +60,7 @@ enum Count {
     GLOBAL_LOADS, GLOBAL_STORES, GLOBAL_LOAD_SECTORS, GLOBAL_STORE_SECTORS, GLOBAL_LOAD_BYTES, GLOBAL_STORE_BYTES,
     SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS, SHARED_LOAD_IDEAL, SHARED_STORE_IDEAL, SHARED_LOAD_BYTES, SHARED_STORE_BYTES,
     SHUFFLES, VOTES, BARRIERS, BARRIER_WAITS, ATOMICS, ASYNC_COPIES, MATRIX_LOADS, MATRIX_STORES, MMA, MMA_FLOPS, WGMMA, WGMMA_FLOPS,
-    TMA_LOADS, TMA_STORES, TMA_LOAD_BYTES, TMA_STORE_BYTES, ASYNC_BYTES, LOADED_SECTORS, STORED_SECTORS, COUNTS
+    TMA_LOADS, TMA_STORES, TMA_LOAD_BYTES, TMA_STORE_BYTES, ASYNC_BYTES, LOADED_SECTORS, STORED_SECTORS, SPECIALS, COUNTS
 };
 struct Line { uint64_t n[COUNTS]; };
 struct Finding { std::string kind, text; int line, other; uint64_t times; };
@@ -87,7 +88,7 @@ char scratch[4096];
 inline Thread *me() { return static_cast<Thread *>(twb_me); }
 inline void count(int line, Count what, uint64_t n = 1) {
     if (!(twb_watch & 1)) return;
-    if ((size_t)line >= run.lines.size()) run.lines.resize(line + 1);
+    if ((size_t)line >= run.lines.size()) line = 0;
     run.lines[line].n[what] += n;
 }
 std::string format(const char *text, ...) {

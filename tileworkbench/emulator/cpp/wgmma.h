@@ -105,9 +105,17 @@ void check_warpgroups(Block *b) {
             if (own != lead) { found("divergent", b->warps[g].lane[0]->line, -1, format("warp %zu issued %llu wgmmas, warp %zu of its warp group %llu", i, (unsigned long long)own, g, (unsigned long long)lead)); break; }
         }
 }
+// What the threads of a block are given in the end must fit into what they were launched with, or the last one waits forever.
+void check_registers(Block *b) {
+    uint32_t threads = (uint32_t)b->warps.size() * 32, launched = std::min(65536 / threads / 8 * 8, 256u), sum = 0; int line = 0;
+    for (Warp &w : b->warps) { sum += 32 * (w.registers ? w.registers : launched); if (w.registers > launched) line = w.line; }
+    if (sum > launched * threads)
+        found("registers", line, -1, format("the warps of a block of %u threads ask for %u registers in all; they are launched with %u", threads, sum, launched * threads));
+}
 }  // namespace
 
 extern "C" {
+void twbe_registers(uint32_t n) { collective(&SYNC, ~0u, nullptr); Thread *t = me(); t->mates->registers = n; t->mates->line = t->line; }
 void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int k, int to, int at, int bt, int scale_d, int negate_a, int negate_b, int trans_a, int trans_b) {
     Wgmma g = {d, a, da, db, n, k, to, at, bt, scale_d, negate_a, negate_b, trans_a, trans_b};
     collective(&WGMMA_OP, ~0u, &g);
