@@ -19,7 +19,7 @@ from tileworkbench.base.errors import ArgumentError, CapacityError, DeviceAssert
 from tileworkbench.base.machine import find_machine
 from tileworkbench.codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Pointer, TensorMap
 from tileworkbench.ir.expr import Binary, Var, const
-from tileworkbench.runtime import cuda_arrays, libcuda, targets
+from tileworkbench.runtime import cuda_arrays, cuda_fastcall, libcuda, targets
 from tileworkbench.runtime.cubin import KernelFacts
 from tileworkbench.runtime.cuda_launch import Program
 from tileworkbench.runtime.cuda_plan import Plan, plan_of
@@ -454,6 +454,21 @@ def test_pytorch_tensors_go_on_its_current_stream(driver: FakeDriver, target: Cu
     kernel(a, b, c, 3.0)
     assert driver.get("stream") == 40
     assert driver.arguments("QQQfq") == (a.data_ptr(), b.data_ptr(), c.data_ptr(), 3.0, 256)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_short_way_leaves_a_tensor_of_the_host_to_the_long_one(several: bool) -> None:
+    """What it launched with such a tensor would end every kernel of the process."""
+    torch = pytest.importorskip("torch")
+    signature = tileworkbench.compile(scale_add_program(), target="interpret").signature
+    launched: list[Any] = []
+    missed: list[Any] = []
+    kinds = ("torch", "torch", "torch", "scalar")
+    call = cuda_fastcall.make(signature, kinds, lambda *a: launched.append(a), None, 0, lambda args, _: missed.append(args), several=several)
+    assert call is not None
+    call(*(torch.ones(8) for _ in range(3)), 1.0)
+    call(*(torch.ones(8, device="meta") for _ in range(3)), 1.0)
+    assert launched == [] and len(missed) == 2
 
 
 def test_without_cupy_an_output_says_what_to_install(driver: FakeDriver, target: CudaTarget, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,8 +125,10 @@ def do_bench(
         clock: of the device that the work runs on, for calls that do not wait for it.
     """
     del fast_flush, backend, device, cache_size, trim
-    limits = {"baseline_ms": early_stop_baseline, "stop_factor": early_stop_factor}
-    timing = measure(fn, warmup_ms=warmup, rep_ms=rep, warmup_runs=_n_warmup, runs=_n_repeat, clock=clock, **limits)
+    timing = measure(
+        fn, warmup_ms=warmup, rep_ms=rep, warmup_runs=_n_warmup, runs=_n_repeat, baseline_ms=early_stop_baseline, stop_factor=early_stop_factor,
+        clock=clock,
+    )  # fmt: skip
     if quantiles is not None:
         found = [timing.quantile(q) for q in quantiles]
         return found[0] if len(found) == 1 else found
