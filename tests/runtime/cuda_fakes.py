@@ -95,6 +95,12 @@ class FakeArray:
         self.data.device_id = device
         self.device = _Device(device)
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.host[key] = value
+
+    def get(self) -> np.ndarray[Any, Any]:
+        return self.host.copy()
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {**self.host.__array_interface__, "stream": 1}
@@ -107,6 +113,7 @@ def fake_cupy() -> types.ModuleType:
     """A module to stand for CuPy, whose current stream is number 5."""
     module: Any = types.ModuleType("cupy")
     module.ndarray, module.uint8 = FakeArray, np.uint8
+    module.asarray = FakeArray
     module.empty = lambda shape, dtype: FakeArray(np.empty(shape, dtype))
     stream = types.SimpleNamespace(ptr=5)
     module.cuda = types.SimpleNamespace(get_current_stream=lambda: stream)

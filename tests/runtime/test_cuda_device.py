@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from runtime.cuda_fakes import ADD_TEXT, scale_add_program, scale_add_text
 
 import tileworkbench
 from tileworkbench.base.errors import ArgumentError, DeviceAssertError
+from tileworkbench.base.machine import find_machine
 from tileworkbench.codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Pointer, TensorMap
 from tileworkbench.ir.expr import Binary, Var, const
 from tileworkbench.runtime import libcuda, targets
@@ -106,6 +108,65 @@ def test_arrays_on_a_second_gpu(cupy: Any, torch: Any) -> None:
         other = cupy.ones(1000, cupy.float32)
     with pytest.raises(ArgumentError, match="lie on GPUs 0, 1"):
         kernel(a, other, 2.0)
+
+
+JAX = """
+import os
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+import jax, tileworkbench
+from runtime.cuda_fakes import scale_add_program, scale_add_text
+from tileworkbench.runtime import targets
+from tileworkbench.runtime.target_cuda import CudaTarget
+targets.register(CudaTarget(scale_add_text))
+a, b = jax.numpy.arange(500, dtype="float32"), jax.numpy.ones(500, dtype="float32")
+a.block_until_ready(), b.block_until_ready()
+import cupy
+print(cupy.asnumpy(tileworkbench.compile(scale_add_program(), target="cuda", out_idx=2)(a, b, 2.0)).tolist() == [2.0 * i + 1 for i in range(500)])
+try:
+    tileworkbench.compile(scale_add_program(), target="cuda")(a, a, b, 2.0)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_jax_arrays(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arrays cannot be written, so they serve as inputs. In a process of its own, which brings JAX up before the others."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("needs JAX")
+    monkeypatch.setenv("PYTHONPATH", ":".join(p for p in sys.path if p))
+    made = subprocess.run([sys.executable, "-c", JAX], capture_output=True, text=True, timeout=200)
+    said = made.stdout.splitlines()
+    assert said[:1] == ["True"], made.stderr[-2000:]
+    assert said[1].startswith("ArgumentError") and "argument c" in said[1], said
+
+
+def test_reports_read_copies(cupy: Any, torch: Any) -> None:
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda", out_idx=2)
+    for a in (cupy.ones(1 << 20, cupy.float32), torch.ones(1 << 20, device="cuda")):
+        made = kernel.report(find_machine("h200"), args=(a, a, 2.0))
+        assert made.machine.name == "NVIDIA H200"
+        kernel.get_profiler().assert_allclose(lambda x, y, factor: x * factor + y, input_tensors=[a, a, 2.0])
+    call = kernel.bind(a, a, 2.0)
+    assert float(call.readable()["a"].sum()) == 1 << 20
+
+
+def test_a_cooperative_grid(cupy: Any) -> None:
+    """Every block waits for all the others, which only ends if all of them run."""
+    text = """extern "C" __global__ void meet(unsigned *count, unsigned *out) {
+  if (threadIdx.x == 0) {
+    atomicAdd(count, 1);
+    while (atomicAdd(count, 0) < gridDim.x) {}
+    out[blockIdx.x] = 1;
+  }
+}"""
+    launch = CudaKernel("meet", (Var("n"), ONE, ONE), (1024, 1, 1), (Pointer("count"), Pointer("out")), is_cooperative=True)
+    program = load(text, launch, names=("count", "out"), dims=("n",))
+    blocks = 2 * program.device.sms
+    count, out = cupy.zeros(1, cupy.uint32), cupy.zeros(blocks, cupy.uint32)
+    program.run(0, count.data.ptr, out.data.ptr, blocks)
+    assert int(out.sum()) == blocks
+    with pytest.raises(DriverError, match=f"all {4 * blocks} blocks of a cooperative grid have to run at once"):
+        program.run(0, count.data.ptr, out.data.ptr, 4 * blocks)
 
 
 def test_the_devices_clock(torch: Any) -> None:

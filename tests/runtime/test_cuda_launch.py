@@ -16,13 +16,15 @@ from runtime.cuda_fakes import FakeArray, FakeDriver, build_fake_driver, fake_cu
 import tileworkbench
 import tileworkbench.language as T
 from tileworkbench.base.errors import ArgumentError, CapacityError, DeviceAssertError, InternalError, UnsupportedError
+from tileworkbench.base.machine import find_machine
 from tileworkbench.codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Pointer, TensorMap
 from tileworkbench.ir.expr import Binary, Var, const
-from tileworkbench.runtime import libcuda, targets
+from tileworkbench.runtime import cuda_arrays, cuda_fastcall, libcuda, targets
 from tileworkbench.runtime.cubin import KernelFacts
 from tileworkbench.runtime.cuda_launch import Program
 from tileworkbench.runtime.cuda_plan import Plan, plan_of
 from tileworkbench.runtime.libcuda import DriverError
+from tileworkbench.runtime.observing import observe
 from tileworkbench.runtime.target_cuda import CudaTarget
 
 ELF = b"\x7fELF"
@@ -366,6 +368,42 @@ def test_the_devices_clock_and_the_compilers_numbers(
         assert "LDG" in capsys.readouterr().out
 
 
+class _Unreadable(np.ndarray):
+    """A view whose elements nobody may ask for."""
+
+    __array_ufunc__ = None
+
+    def __getitem__(self, key: Any) -> Any:
+        raise AssertionError("an element of the GPU's memory was read")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise AssertionError("an element of the GPU's memory was written")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the GPU's memory was read")
+
+
+def test_reports_profilers_and_observers_do_not_read_the_gpus_memory(driver: FakeDriver, target: CudaTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of the GPU's memory may not be read: here reading one fails at once."""
+    real = cuda_arrays.window
+    monkeypatch.setattr(cuda_arrays, "window", lambda *args: real(*args).view(_Unreadable))
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda", out_idx=2)
+    a, b, _ = arrays(64)
+    made = kernel.report(find_machine("h200"), args=(a, b, 2.0))
+    assert made.machine.name == "NVIDIA H200"
+    seen: list[Any] = []
+    with observe(lambda _, call, seconds: seen.append(call.readable())):
+        kernel(a, b, 2.0)
+    assert driver.get("synced") == 1 and seen[0]["a"].tolist() == a.host.tolist(), "what an observer times has run"
+    with observe(lambda _, call, seconds: seen.append(call.readable()), launch=False):
+        kernel(a, b, 2.0)
+    assert np.isnan(seen[1]["c"]).all()
+    profiler = kernel.get_profiler()
+    assert profiler.do_bench(input_tensors=[a, b, 2.0], n_repeat=2) == 0.25
+    profiler.assert_allclose(lambda *_: FakeArray(np.zeros(64, np.float32)), input_tensors=[a, b, 1.0], max_mismatched_ratio=1.0)
+    assert type(kernel.executable.send(a.host)) is FakeArray
+
+
 def test_faults_of_a_call_are_explained_on_both_ways(driver: FakeDriver, target: CudaTarget) -> None:
     driver.set("devices", 2)
     kernel = tileworkbench.compile(scale_add_program(), target="cuda")
@@ -416,6 +454,21 @@ def test_pytorch_tensors_go_on_its_current_stream(driver: FakeDriver, target: Cu
     kernel(a, b, c, 3.0)
     assert driver.get("stream") == 40
     assert driver.arguments("QQQfq") == (a.data_ptr(), b.data_ptr(), c.data_ptr(), 3.0, 256)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_short_way_leaves_a_tensor_of_the_host_to_the_long_one(several: bool) -> None:
+    """What it launched with such a tensor would end every kernel of the process."""
+    torch = pytest.importorskip("torch")
+    signature = tileworkbench.compile(scale_add_program(), target="interpret").signature
+    launched: list[Any] = []
+    missed: list[Any] = []
+    kinds = ("torch", "torch", "torch", "scalar")
+    call = cuda_fastcall.make(signature, kinds, lambda *a: launched.append(a), None, 0, lambda args, _: missed.append(args), several=several)
+    assert call is not None
+    call(*(torch.ones(8) for _ in range(3)), 1.0)
+    call(*(torch.ones(8, device="meta") for _ in range(3)), 1.0)
+    assert launched == [] and len(missed) == 2
 
 
 def test_without_cupy_an_output_says_what_to_install(driver: FakeDriver, target: CudaTarget, monkeypatch: pytest.MonkeyPatch) -> None:

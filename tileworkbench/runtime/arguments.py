@@ -35,6 +35,9 @@ class Memory(Protocol):
     def kind(self, param: TensorSpec | ScalarSpec, host: HostArray | None) -> str:
         """How a repeated call can find this input's pointer; "slow" if only the long way can."""
 
+    def fetch(self, value: Any) -> np.ndarray[Any, Any]:
+        """The elements of an array, where the host can read them."""
+
 
 @dataclass(slots=True)
 class BoundTensor:
@@ -50,6 +53,11 @@ class BoundTensor:
     unpacked: np.ndarray[Any, Any] | None = None
     like: Any = None
     origin: Any = None  # the caller's array, for an input
+
+    @property
+    def given(self) -> Any:
+        """The caller's array, or the one that was made for it."""
+        return self.origin if self.origin is not None else self.result
 
     @property
     def pointer(self) -> int:
@@ -70,6 +78,12 @@ class BoundCall:
     dims: dict[str, int]
     threads: int = 1
     kinds: tuple[str, ...] = field(default=())  # per input: how a repeated call can find its pointer, for `fastcall`
+    memory: Memory | None = None  # where the arrays are, if not in the host's memory
+
+    def readable(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every tensor by name, where the host can read it: the array itself, or a copy of one in a GPU's memory."""
+        there = self.memory
+        return {b.spec.name: b.array if there is None or b.given is None else there.fetch(b.given) for b in self.tensors}
 
     def results(self) -> Any:
         """The outputs as the caller's kind of arrays: None, the one, or a tuple. Also writes int4 arguments back."""
@@ -148,7 +162,7 @@ class _Binder(Checker):
         raise_all([*self.errors, *check_overlap(self.signature.kernel, tensors)])
         dims = {name: self.known[name] for name in self.signature.dims}
         kinds = tuple(self.place.kind(p, hosts.get(p.name)) for p in self.signature.inputs)
-        return BoundCall(self.signature, tensors, scalars, dims, threads, kinds)
+        return BoundCall(self.signature, tensors, scalars, dims, threads, kinds, None if self.place is HOST else self.place)
 
     # ------------------------------------------------------------------ memory
     def memory(self, spec: TensorSpec, host: HostArray | None, is_packed: bool, model: HostArray | None, any_packed: bool) -> BoundTensor:
@@ -209,6 +223,10 @@ class _Host:
     describe = staticmethod(describe)
     allocate = staticmethod(allocate)
     kind = staticmethod(_kind)
+
+    @staticmethod
+    def fetch(value: Any) -> np.ndarray[Any, Any]:
+        return describe(value).array
 
 
 HOST: Memory = _Host()

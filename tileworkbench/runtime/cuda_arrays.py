@@ -111,6 +111,19 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], library: str, like: A
     return _describe_interface(array, "cupy").array, array
 
 
+def fetch(value: Any) -> np.ndarray[Any, Any]:
+    """A copy of an array in the host's memory; waits for what the array's stream still has to do."""
+    if library_of(value) == "torch":
+        return arrays.torch_view(value.cpu())
+    copied: np.ndarray[Any, Any] = (value if library_of(value) == "cupy" else _cupy("reading an array").asarray(value)).get()
+    return copied
+
+
+def send(value: Any) -> Any:
+    """A copy of an array of the host in the GPU's memory, of PyTorch for a tensor, else of CuPy."""
+    return value.cuda() if library_of(value) == "torch" else _cupy("an input").asarray(value)
+
+
 def _cupy(what: str) -> Any:
     found = sys.modules.get("cupy")
     if found is not None:

@@ -58,7 +58,7 @@ class _GpuWriter(Writer):
         i = self.index[spec.name]
         if self.library == "torch":
             self.names[f"_t{i}"] = getattr(self.module, plain_name(spec.dtype))
-            tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i}{self.elsewhere(f'a{i}.get_device()')} or a{i}.is_neg()"
+            tests = f"type(a{i}) is not _array or a{i}.dtype is not _t{i} or {self.elsewhere(f'a{i}')} or a{i}.is_neg()"
         else:
             self.names[f"_t{i}"] = spec.numpy_dtype()
             contiguous = "_c_contiguous" if hasattr(self.module.ndarray, "_c_contiguous") else "flags.c_contiguous"
@@ -67,9 +67,9 @@ class _GpuWriter(Writer):
         self.add(f"s{i} = a{i}.shape")
         self.check_rank(spec)
 
-    def elsewhere(self, number: str) -> str:
-        """The test that an array lies on another device, where there are several."""
-        return f" or {number} != {self.ordinal}" if self.several else ""
+    def elsewhere(self, tensor: str) -> str:
+        """The test that a tensor lies on another device, the host included, whose number is -1."""
+        return f"{tensor}.get_device() != {self.ordinal}" if self.several else f"not {tensor}.is_cuda"
 
     def pointer(self, spec: TensorSpec) -> None:
         i, mask = self.index[spec.name], int(spec.numpy_dtype().itemsize) - 1

@@ -25,6 +25,7 @@ from .cuda_plan import FORMATS, KernelPlan, ParamPlan, Plan
 from .expressions import HELPERS
 from .gpu_arch import why_not_on
 from .libcuda import (
+    CLUSTER_SIZE,
     INVALID_CONTEXT,
     INVALID_HANDLE,
     MAX_DYNAMIC_SHARED,
@@ -32,10 +33,11 @@ from .libcuda import (
     NON_PORTABLE_CLUSTER,
     OUT_OF_RESOURCES,
     STICKY,
+    TOO_LARGE,
     Device,
     Driver,
     DriverError,
-)  # fmt: skip
+)
 from .tensor_maps import BYTES as MAP_BYTES
 from .tensor_maps import MapMaker
 
@@ -210,9 +212,11 @@ class _Launch:
             if extent % size:
                 return f"the grid has {extent} blocks in {axis}, which clusters of {size} do not divide"
         if code == OUT_OF_RESOURCES:
-            return (
-                f"{plan.threads} threads of {facts.registers} registers do not fit on a multiprocessor, or its cooperative grid has too many blocks"
-            )
+            return f"{plan.threads} threads of {facts.registers} registers do not fit on a multiprocessor"
+        if code == TOO_LARGE:
+            return f"all {grid[0] * grid[1] * grid[2]} blocks of a cooperative grid have to run at once, and do not fit"
+        if code == CLUSTER_SIZE:
+            return f"no cluster of {plan.cluster[0] * plan.cluster[1] * plan.cluster[2]} such blocks fits"
         return "the machine code is for another GPU" if code == NO_BINARY else ""
 
 

@@ -192,10 +192,10 @@ class JITKernel:
     def profile(self, *args: Any, warmup_ms: float = 25.0, rep_ms: float = 100.0, runs: int = 0) -> Timing:
         """Measure calls with these arguments. Outputs are allocated anew by each call, as in use."""
         self(*args)  # raises for bad arguments before any clock runs
-        timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs, clock=self._clock(args))
+        timing = measure(functools.partial(self, *args), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=runs, clock=self.clock_for(args))
         return replace(timing, threads=self.num_threads)
 
-    def _clock(self, args: Sequence[Any]) -> Clock | None:
+    def clock_for(self, args: Sequence[Any]) -> Clock | None:
         """A target's own clock for calls with these arguments; None: the host's."""
         own: Callable[[BoundCall], Clock] | None = getattr(self.executable, "clock", None)
         return own(self.bind(*args)) if own is not None else None
@@ -217,7 +217,7 @@ class JITKernel:
         counters: Counters | None = None
         if self.executable.source:  # an interpreted run says nothing about the machine
             launch_again = functools.partial(self.executable.launch, call)
-            seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self._clock(args)).runs_ms)
+            seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self.clock_for(args)).runs_ms)
             counters = count_launches(launch_again) if machine.name == cpu_name() else None
         made = report(
             self.ir,
@@ -226,7 +226,7 @@ class JITKernel:
             threads=call.threads,
             seconds=seconds,
             scalars=call.scalars,
-            arrays={bound.spec.name: bound.array for bound in call.tensors},
+            arrays=call.readable(),
             useful_flops=useful_flops,
             schedule=self.schedule,
         )

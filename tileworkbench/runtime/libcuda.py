@@ -18,6 +18,7 @@ from ..base.errors import TileRuntimeError, UnsupportedError
 from .gpu_arch import of_capability
 
 INVALID_CONTEXT, INVALID_HANDLE, NO_BINARY, OUT_OF_RESOURCES = 201, 400, 209, 701
+TOO_LARGE, CLUSTER_SIZE = 720, 912
 STICKY = {700, 702, 714, 715, 716, 717, 718, 719}  # a kernel went wrong: nothing runs in this process any more
 # CU_DEVICE_ATTRIBUTE_*
 _ATTRIBUTES = {

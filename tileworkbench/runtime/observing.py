@@ -57,9 +57,13 @@ def launch(kernel: Launchable, call: BoundCall) -> None:
     start = time.perf_counter()
     if WATCH.may_launch:
         kernel.executable.launch(call)
+        finish: Callable[[BoundCall], None] | None = getattr(kernel.executable, "finish", None)  # of a target whose launches do not wait
+        if finish is not None:
+            finish(call)
     seconds = time.perf_counter() - start
     if not WATCH.may_launch:
         for bound in call.tensors:
             if bound.spec.is_output:
-                bound.array[...] = float("nan") if bound.spec.dtype.is_float else 0
+                written = bound.array if call.memory is None else bound.result
+                written[...] = float("nan") if bound.spec.dtype.is_float else 0
     WATCH.seen(kernel, call, seconds)

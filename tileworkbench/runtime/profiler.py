@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.errors import ExpectationError
 from .arrays import describe, library_of
+from .cuda_arrays import fetch
 from .supply import KernelParam, TensorSupplyType, get_tensor_supply
 from .timing import Timing, do_bench, measure
 
@@ -34,7 +35,9 @@ class Profiler:
 
     def inputs(self) -> list[Any]:
         """Made-up values for every input. Raises ArgumentError where only the caller can know a size."""
-        return [self.supply(p) for p in self.kernel.params if not p.is_output]
+        made = [self.supply(p) for p in self.kernel.params if not p.is_output]
+        send: Callable[[Any], Any] | None = getattr(self.kernel.executable, "send", None)
+        return made if send is None else [send(value) for value in made]
 
     _get_inputs = inputs
 
@@ -55,7 +58,7 @@ class Profiler:
         """Milliseconds that the kernel (or `func`, on the same inputs) takes. `options` are those of `tileworkbench.profiler.do_bench`."""
         inputs = list(input_tensors) if input_tensors is not None else self.inputs()
         bench_target = functools.partial(func or self.kernel, *inputs)
-        return do_bench(bench_target, warmup, rep, n_warmup, n_repeat, **options)
+        return do_bench(bench_target, warmup, rep, n_warmup, n_repeat, clock=self.kernel.clock_for(inputs), **options)
 
     def assert_allclose(
         self,
@@ -114,6 +117,9 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> np.ndarray[Any, Any]:
-    if library_of(value) == "torch" and value.device.type != "cpu":
+    library = library_of(value)
+    if library == "torch" and value.device.type == "cuda" or library == "cupy":
+        return fetch(value)
+    if library == "torch" and value.device.type != "cpu":
         value = value.to(sys.modules["torch"].device("cpu"))
-    return describe(value).array if library_of(value) in ("numpy", "torch") else np.asarray(value)
+    return describe(value).array if library in ("numpy", "torch") else np.asarray(value)

@@ -78,6 +78,19 @@ class Compiled:
         program.run(stream, *slots, *(call.scalars[s.name] for s in call.signature.scalars))
         self._wait(program, stream)
 
+    def finish(self, call: BoundCall) -> None:
+        """Wait for what a call has launched."""
+        arrays = _arrays(call)
+        ordinal = self.ordinal(call, arrays)
+        driver = self.program(ordinal).driver
+        stream = cuda_arrays.stream_of(arrays, ordinal)
+        if not driver.is_capturing(stream):
+            driver.call("cuStreamSynchronize", stream)
+
+    def send(self, value: Any) -> Any:
+        """A copy of an array of the host where this kernel can work on it."""
+        return cuda_arrays.send(value)
+
     def short_way(self, signature: Signature, kinds: tuple[str, ...], slow: Slow) -> Callable[..., Any] | None:
         """A function for repeated calls with the same kinds of arrays; None: there is none."""
         if len(self._programs) != 1:  # it runs on several devices: each call has to look
@@ -226,7 +239,7 @@ def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
 
 def _arrays(call: BoundCall) -> list[Any]:
     """The caller's arrays and those that were made for it."""
-    return [a for bound in call.tensors if (a := bound.origin if bound.origin is not None else bound.result) is not None]
+    return [bound.given for bound in call.tensors if bound.given is not None]
 
 
 def _bytes(buffer: Any, dims: dict[str, int]) -> int:

@@ -114,6 +114,7 @@ def do_bench(
     early_stop_baseline: float | None = None,
     early_stop_factor: float = 1.2,
     trim: bool = False,
+    clock: Clock | None = None,
 ) -> float | list[float]:
     """Milliseconds that `fn()` takes. TileLang's signature; `fast_flush`, `backend`, `device` and `cache_size` speak of GPUs and change nothing.
 
@@ -121,11 +122,13 @@ def do_bench(
         warmup, rep: how long to warm up and to measure, in milliseconds; `_n_warmup` and `_n_repeat` count runs instead.
         quantiles: return these quantiles (a list, or the one) instead.
         return_mode: "mean", "median", "min" or "max".
+        clock: of the device that the work runs on, for calls that do not wait for it.
     """
     del fast_flush, backend, device, cache_size, trim
     timing = measure(
-        fn, warmup_ms=warmup, rep_ms=rep, warmup_runs=_n_warmup, runs=_n_repeat, baseline_ms=early_stop_baseline, stop_factor=early_stop_factor
-    )
+        fn, warmup_ms=warmup, rep_ms=rep, warmup_runs=_n_warmup, runs=_n_repeat, baseline_ms=early_stop_baseline, stop_factor=early_stop_factor,
+        clock=clock,
+    )  # fmt: skip
     if quantiles is not None:
         found = [timing.quantile(q) for q in quantiles]
         return found[0] if len(found) == 1 else found
