@@ -9,6 +9,7 @@ from codegen.ir_kit import F32, I32, Cast, Var, add, at, block, box, const, ix, 
 
 from tileworkbench.base.dtypes import DType
 from tileworkbench.base.errors import UnsupportedError
+from tileworkbench.ir import lowered_text as _lowered_text  # noqa: F401  # teaches the printer the lowered nodes
 from tileworkbench.ir.expr import Buffer
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import (

@@ -61,7 +61,7 @@ def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
 @pytest.mark.parametrize("bits", [16, 32])
 def test_streams_write_what_they_should_and_nothing_else(bits: int, isa: Isa) -> None:
     """From and to every place in a line, and fewer elements than a line has."""
-    text = clib.library([f"twb_stream_{bits}"]) + f"void go(void *d, const void *s, int64_t n) {{ twb_stream_{bits}(d, s, n); }}"
+    text = clib.library([f"twb_stream_{bits}"]) + f"void go(void *d, void *s, int64_t n) {{ twb_stream_{bits}(d, s, n, 0, 0); }}"
     function, kind = build(text, isa).go, np.dtype(f"uint{bits}")
     source = np.arange(400, dtype=kind)
     for start in (0, 1, 5, 31):
@@ -72,11 +72,30 @@ def test_streams_write_what_they_should_and_nothing_else(bits: int, isa: Isa) ->
             assert not out[:start].any() and not out[start + count :].any()
 
 
+@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("bits", [16, 32])
+def test_pieces_share_the_lines_between_them(bits: int, isa: Isa) -> None:
+    """From every place in a line on; what stands before and behind the row stays."""
+    text = clib.library([f"twb_stream_{bits}", "twb_stream_end"]) + (
+        f"void go(char *d, char *s, int64_t n, char *room) {{ for (int64_t p = 0; p < n; p += 128) {{ __builtin_memcpy(room + 64, s + p, 128);\n"
+        f"twb_stream_{bits}(d + p, room + 64, 128, p > 0, p < n - 128); }} twb_stream_end(); }}"
+    )
+    kind = np.dtype(f"uint{bits}")
+    each, source, room = 128 // kind.itemsize, np.arange(1, 401, dtype=kind), np.zeros(192, np.uint8)
+    for start in range(64 // kind.itemsize + 1):
+        for count in (each, 2 * each, 5 * each):
+            out = np.zeros(600, kind)
+            arrays = (out[start:], source, room)
+            build(text, isa).go(*(a.ctypes.data_as(_P) for a in arrays[:2]), _L(count * kind.itemsize), room.ctypes.data_as(_P))
+            np.testing.assert_array_equal(out[start : start + count], source[:count])
+            assert not out[:start].any() and not out[start + count :].any()
+
+
 def added(count: int = 4096, blocks: int = 2, in_place: bool = False, slow: bool = False) -> Kernel:
     x, z = tensor("X", (blocks * count,)), tensor("Z", (blocks * count,))
     where = add(mul(BX, count), I)
     value = mul(at(x, where), 2.0)
-    value = Unary("exp2", value) if slow else add(value, at(z, where)) if in_place else value
+    value = Unary("exp2", Unary("exp2", value)) if slow else add(value, at(z, where)) if in_place else value
     return kernel("added", (x, z), [block((blocks,), (BX,), [ParallelFor((I,), (ix(count),), (put(z, where, value),))])])
 
 

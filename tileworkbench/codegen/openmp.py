@@ -226,11 +226,10 @@ class _Emitter(CFamily):
                 self.declare(buffer, init)
             case Loop():
                 self.loop(s)
-            case CopyElements(dst, dst_offset, src, src_offset, count, streams):
+            case CopyElements(dst, dst_offset, src, src_offset, count):
                 size = f"sizeof({storage(dst.type)})"
                 amount = size if isinstance(count, Const) and count.value == 1 else f"{self.expr(count, 11)} * {size}"
-                places = self.address(dst, dst_offset), self.address(src, src_offset), amount
-                out.line(self.call(f"twb_stream_{dst.type.bits}", *places) + ";" if streams else f"__builtin_memcpy({', '.join(places)});")
+                out.line(f"__builtin_memcpy({self.address(dst, dst_offset)}, {self.address(src, src_offset)}, {amount});")
             case GemmCall():
                 self.gemm(s)
             case If(cond, then, other):

@@ -129,14 +129,13 @@ class AllocateGlobal(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class CopyElements(Stmt):
-    """`count` consecutive elements from `src` to `dst`, of one storage type, not overlapping. `streams`: past the caches."""
+    """`count` consecutive elements from `src` to `dst`, of one storage type, not overlapping."""
 
     dst: Buffer
     dst_offset: Expr
     src: Buffer
     src_offset: Expr
     count: Expr
-    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             by = (f", step={step}" if step != 1 else "") + "".join(f", {op} into {name(b)}" for op, b in reductions)
             end = f"  # ends at {label}" if label else ""
             return f"for {_bound(var)} in {'vector' if simd else 'serial'}({show(start)}, {show(stop)}{by}):{end}"
-        case CopyElements(dst, dst_offset, src, src_offset, count, streams):
-            return f"{'stream' if streams else 'copy'} {show(count)} elements {name(dst)}@[{show(dst_offset)}] <- {name(src)}@[{show(src_offset)}]"
+        case CopyElements(dst, dst_offset, src, src_offset, count):
+            return f"copy {show(count)} elements {name(dst)}@[{show(dst_offset)}] <- {name(src)}@[{show(src_offset)}]"
         case GemmCall(m, n, k, a, b, c, lda, ldb, ldc, trans_a, trans_b, clear):
             sides = f"{show(a)}{'.T' * trans_a} (ld {lda}) @ {show(b)}{'.T' * trans_b} (ld {ldb})"
             return f"gemm {m}x{n}x{k} {show(c)} (ld {ldc}) += {sides}, clear={show(clear)}"

@@ -18,6 +18,7 @@ from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
 
 LOG2_E = 1.4426950408889634
+_NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to block, beside what a block needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,14 @@ class Schedule:
 
 
 def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False) -> Schedule:
-    """Up to 256 queries, which read each tile of K and V for enough work, and tiles of 64 KiB: with their scores they stay in L2.
+    """Queries enough that each tile of K and V is read for much work, and keys enough that the second product reads rows of 512 bytes.
 
-    Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing.
+    Tiles of K and V are at most 64 KiB: with their scores they stay in L2. A walk over more K and V than a core keeps near is worth twice as many
+    queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing.
     """
-    most = min(256, max(128, seq // 4)) if causal else 256
-    tile = 65536 * 8 // (dim * DType(dtype).bits)
-    return Schedule(_share(seq, most), _share(seq, max(16, min(most, tile))))
+    size = DType(dtype).bits // 8
+    most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size > _NEAR else 256
+    return Schedule(_share(seq, most), _share(seq, max(16, min(most, 512 // size, 65536 // (dim * size)))))
 
 
 def _share(seq: int, most: int) -> int:

@@ -14,6 +14,8 @@ from ..frontend.prim_func import PrimFunc
 from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
 
+_BLOCKS = 32  # of many rows, so that cores which are not equally fast end together
+
 
 def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str) -> PrimFunc:
     """The tile program of y = W x, for one shape and schedule."""
@@ -116,8 +118,9 @@ _gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(default_w4_program)
 
 
 def gemv_schedule(n: int, k: int) -> tuple[int, int]:
-    """Rows and columns of a block: whole rows where x stays in L2, enough of them to read x seldom."""
-    return next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16)), min(k, 1 << 15)
+    """Rows and columns of a block: whole rows where x stays in L2, enough of them to read x seldom and to keep memory busy, and blocks for all cores."""
+    many = (rows for rows in (64, 32) if n % rows == 0 and n >= _BLOCKS * rows)
+    return next(many, next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16))), min(k, 1 << 15)
 
 
 def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None) -> JITKernel:

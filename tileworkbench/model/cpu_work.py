@@ -21,10 +21,7 @@ from ..codegen.gemm_plan import GemmPlan, GemmSpec, plan_gemm
 from ..ir.expr import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.node import walk
 from ..ir.stmt import Atomic, Copy, Fill, Gemm, Kernel, Launch, Let, ParallelFor, Reduce, Region, Scan, Stmt, Store
-from ..transform.absorb_fills import absorb_fills
-from ..transform.forward_copies import forward_copies
-from ..transform.read_operands_in_place import read_operands_in_place
-from ..transform.sum_in_place import sum_in_place
+from ..transform.lowering import without_element_copies, without_operand_copies
 from .counts import SPECIAL
 from .space import Array, Lanes
 from .walk import Walk
@@ -74,9 +71,8 @@ def cpu_work(
     arrays: Mapping[str, Array] | None = None,
 ) -> CpuWork:
     """The work of one launch, for the instruction set called `isa_name` ("avx512", "avx2", "neon", "generic") and an L1 of `near_bytes`."""
-    rows = forward_copies(absorb_fills(kernel))
-    seen = sum_in_place(read_operands_in_place(rows), asks=False)  # in the order of `lowering.C_STEPS`
-    worker = _Worker(seen, dims, scalars, arrays)
+    rows = without_element_copies(kernel)
+    worker = _Worker(without_operand_copies(rows), dims, scalars, arrays)
     worker.isa, worker.near_bytes = ISAS.get(isa_name, GENERIC), near_bytes
     worker.run()
     return replace(worker.result(), gone=frozenset(b.name for b in uses(kernel.body).buffers - uses(rows.body).buffers))

@@ -224,7 +224,7 @@ def _joined(group: list[_Part]) -> Loop:
     first = group[0].rows
     body: list[Stmt] = []
     for part in group:
-        inside = part.rows.body if part is group[0] else tuple(_with_row(s, part.rows.var, first.var) for s in part.rows.body)
+        inside = part.rows.body if part is group[0] else tuple(with_row(s, part.rows.var, first.var) for s in part.rows.body)
         body += inside if part.cond is None else (If(part.cond, (*part.lets, *inside), span=part.stmt.span),)
     return replace(first, body=tuple(_spanned(s, p.stmt) for p, s in _owners(group, body)))
 
@@ -240,7 +240,7 @@ def _spanned(stmt: Stmt, loop: Stmt) -> Stmt:
     return stmt if stmt.span is not None or loop.span is None else replace(stmt, span=loop.span)
 
 
-def _with_row(stmt: Stmt, old: Var, new: Var) -> Stmt:
+def with_row(stmt: Stmt, old: Var, new: Var) -> Stmt:
     narrow = Cast(new, INT32)
 
     def change(node: Node) -> Node:

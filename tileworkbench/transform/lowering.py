@@ -18,13 +18,16 @@ from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
+from .fetch_rows import fetch_rows
 from .fission_threads import fission_threads
 from .flatten_accesses import flatten_accesses
+from .fold_rows import fold_rows
 from .forward_copies import forward_copies
 from .fuse_rows import fuse_rows
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .jam_rows import jam_rows
+from .join_rows import join_rows
 from .join_sums import join_sums
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
@@ -34,6 +37,7 @@ from .split_parallel import split_parallel
 from .stream_stores import stream_stores
 from .strip_rows import strip_rows
 from .sum_in_place import sum_in_place
+from .sum_squares import sum_squares
 from .turn_tiles import turn_tiles
 from .weigh_launches import weigh_launches
 from .widen_floats import widen_floats
@@ -78,9 +82,13 @@ C_STEPS: tuple[Step, ...] = (
     Step(lower_parallel, because="serial loops inside parallel ones must be `Loop`s, which expand_tiles makes"),
     Step(fuse_rows, because="vector loops must be made: what they hoist stands in the loop over rows"),
     Step(strip_rows, because="takes what fuse_rows leaves, and makes loops that fuse_rows would join"),
+    Step(join_rows, because="speaks of the strips that strip_rows makes"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
     Step(jam_rows, because="joined sums are what it takes together"),
+    Step(fold_rows, because="takes what join_sums leaves: reductions of rows that were there before"),
+    Step(sum_squares, because="rows that are summed side by side need no sums of their own"),
     Step(stream_stores, because="speaks of the vector loops that the steps before leave"),
+    Step(fetch_rows, because="asks beside the calls of sum_squares and in the pieces of stream_stores"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
@@ -96,6 +104,18 @@ def run_steps(kernel: Kernel, steps: Iterable[Step] = C_STEPS, observe: Observer
         if observe is not None:
             observe(step, before, kernel)
     return kernel
+
+
+def without_element_copies(kernel: Kernel) -> Kernel:
+    """For predictions, the first tile steps of C_STEPS: tiles that only carry elements are not made."""
+    for step in (absorb_fills, decide_branches, forward_copies):
+        kernel = step(kernel)
+    return kernel
+
+
+def without_operand_copies(kernel: Kernel) -> Kernel:
+    """For predictions, the next ones: products read and sum in place. No array is passed twice."""
+    return sum_in_place(read_operands_in_place(kernel), asks=False)
 
 
 def lower(kernel: Kernel) -> Kernel:

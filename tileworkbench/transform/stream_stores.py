@@ -1,13 +1,15 @@
 """A long row of a large output goes past the caches: made near by in pieces, written in whole lines that are not read first.
 
 Before:  for i in 0..65536 simd: Z[bx * 65536 + i] = X[bx * 65536 + i] + Y[bx * 65536 + i]
-After:   for piece in 0..65536 step 2048:
-           for i in 0..2048 simd: Z_piece[i] = X[bx * 65536 + (piece + i)] + Y[bx * 65536 + (piece + i)]
-           stream 2048 elements Z[bx * 65536 + piece] <- Z_piece[0]
+After:   for piece in 0..65536 step 128:
+           for i in 0..128 simd: Z_piece[16 + i] = X[bx * 65536 + (piece + i)] + Y[bx * 65536 + (piece + i)]
+           stream(&Z[bx * 65536 + piece], &Z_piece[16], 512, piece > 0, piece < 65408)
+         stream_end()
 
 A store to a line that is not in a cache reads the line first, a third of the traffic of a copy. Only where nobody will find the output in a cache
-anyway (`_LARGE` bytes), each element is written once, and nothing else in the kernel looks at it; and where the loop waits for memory: one that
-computes much has the line by the time it needs it.
+anyway (`_LARGE` bytes), each element is written once, and nothing else in the kernel looks at it; and where the loop may wait for memory: one
+that computes very much has the line by the time it needs it. Rows seldom begin with a line: what a piece has of its last one is kept for the
+next piece.
 
 Requires: vector loops are made.  Preserves: everything else.
 """
@@ -15,19 +17,19 @@ Requires: vector loops are made.  Preserves: everything else.
 from __future__ import annotations
 
 from ..analysis.linear import to_expr
-from ..base.dtypes import INDEX, INT32
+from ..base.dtypes import FLOAT32, INDEX
 from ..ir.build import ZERO, add, index
-from ..ir.expr import Binary, Buffer, Cast, Const, Unary, Var, is_const
-from ..ir.lowered import Address, AtomicOp, CopyElements, Element, Loop, SetElement
-from ..ir.node import Node, replace, rewrite, walk
-from ..ir.stmt import Body, Kernel, Launch, Let, Stmt
+from ..ir.expr import Binary, Buffer, Cast, Const, is_const
+from ..ir.lowered import Address, AtomicOp, CopyElements, Element, Fail, LibraryCall, Loop, SetElement
+from ..ir.node import replace, walk
+from ..ir.stmt import Evaluate, Kernel, Launch, Let, Return, Stmt
 from .names import Names
+from .pieces import is_light, piece_of
 from .scoped import Result, Scoped
 
-_QUICK = ("add", "sub", "mul", "max", "min", "neg", "abs")
 _LARGE = 32 << 20  # bytes of an output that outgrow the caches that a core has to itself, and a fair share of one for all
-_LIGHT = 8  # operations of an element, above which memory keeps up with them
-_PIECE = 2048  # elements made at a time: they stay in L1
+_LINE = 64  # bytes of a cache line, for which `twb_stream_*` want room in front of a piece
+_PIECE = 128  # elements made at a time: they stay in L1, and few stores wait for them
 
 
 def stream_stores(kernel: Kernel) -> Kernel:
@@ -56,11 +58,6 @@ def _is_large(b: Buffer) -> bool:
     return b.type.bits in (16, 32) and b.strides is None and all(isinstance(d, Const) for d in b.shape) and b.static_bytes() >= _LARGE
 
 
-def _is_light(body: Body) -> bool:
-    nodes = [n for s in body for n in walk(s) if isinstance(n, (Binary, Unary)) and n.dtype.is_float]
-    return len(nodes) <= _LIGHT and all(n.op in _QUICK for n in nodes)
-
-
 class _Stream(Scoped):
     def __init__(self, kernel: Kernel, once: set[Buffer]) -> None:
         super().__init__()
@@ -68,39 +65,36 @@ class _Stream(Scoped):
         self.once = once
         self.tiles: list[Buffer] = []
 
+    def stmt(self, stmt: Stmt) -> Result:
+        if isinstance(stmt, Launch) and any(isinstance(n, (Return, Fail)) for n in walk(stmt)):
+            return stmt  # it may end before its end
+        return super().stmt(stmt)
+
     def on_stmt(self, stmt: Stmt) -> Result:
         match stmt:
             case Loop(_, start, Const(stop), body) if stmt.simd and not stmt.reductions and is_const(start, 0) and int(stop) % _PIECE == 0:
                 stores = [s for s in body if isinstance(s, SetElement)]
-                fits = len(stores) == 1 and stores[0].buffer in self.once and all(isinstance(s, (Let, SetElement)) for s in body) and _is_light(body)
+                fits = len(stores) == 1 and stores[0].buffer in self.once and all(isinstance(s, (Let, SetElement)) for s in body) and is_light(body)
                 return self.pieces(stmt, stores[0], int(stop)) if fits else stmt
             case Launch(allocs=allocs) if self.tiles:
                 tiles, self.tiles = self.tiles, []
-                return replace(stmt, allocs=(*allocs, *tiles))
+                end = Evaluate(LibraryCall("twb_stream_end", (), FLOAT32))
+                return replace(stmt, allocs=(*allocs, *tiles), body=(*stmt.body, end))
             case _:
                 return stmt
 
     def pieces(self, loop: Loop, store: SetElement, stop: int) -> Stmt:
-        form = self.bounds.sum(store.offset)
+        form, kind = self.bounds.sum(store.offset), store.buffer.type
         if form.coefficient(loop.var) != 1 or any(isinstance(a, Element) for a in form.terms):
             return loop
-        piece, tile = self.names.var("piece"), self.names.tile(f"{store.buffer.name}_piece", (index(_PIECE),), store.buffer.type, "fragment")
+        front = _LINE * 8 // kind.bits
+        piece, tile = self.names.var("piece"), self.names.tile(f"{store.buffer.name}_piece", (index(front + _PIECE),), kind, "fragment")
         self.tiles.append(tile)
-        wide, narrow = Cast(loop.var, INDEX), Binary("add", Cast(piece, INT32), loop.var)
-
-        def change(node: Node) -> Node:
-            match node:
-                case Var(name) if name == loop.var.name:
-                    return narrow
-                case Cast(x, to) if x == narrow and to == INDEX:
-                    return Binary("add", piece, wide)
-                case _:
-                    return node
-
-        body = tuple(
-            replace(s, buffer=tile, offset=wide, value=rewrite(store.value, change)) if s is store else rewrite(s, change) for s in loop.body
-        )
-        made = replace(loop, stop=Const(_PIECE, INT32), body=body)
-        start = add(to_expr(form.without(loop.var)), piece)
-        move = CopyElements(store.buffer, start, tile, ZERO, index(_PIECE), streams=True, span=store.span)
-        return Loop(piece, ZERO, index(stop), (made, move), step=_PIECE, span=loop.span)
+        made = piece_of(loop, piece, _PIECE)
+        near = Binary("add", Cast(loop.var, INDEX), index(front))
+        body = tuple(replace(s, buffer=tile, offset=near) if isinstance(s, SetElement) else s for s in made.body)
+        begin = add(to_expr(form.without(loop.var)), piece)
+        places = Address(store.buffer, begin), Address(tile, index(front)), index(_PIECE * kind.bits // 8)
+        sides = Binary("gt", piece, ZERO), Binary("lt", piece, index(stop - _PIECE))
+        move = Evaluate(LibraryCall(f"twb_stream_{kind.bits}", (*places, *sides), FLOAT32), span=store.span)
+        return Loop(piece, ZERO, index(stop), (replace(made, body=body), move), step=_PIECE, span=loop.span)

@@ -27,6 +27,7 @@ from .math_trig import trig_functions
 from .nibble import nibble_functions
 from .rows import row_functions
 from .stream import stream_functions
+from .strips import strip_functions
 from .turn import turn_functions
 from .vectors import vector_functions
 
@@ -34,7 +35,7 @@ _TABLE: dict[str, CFunction] = {
     f.name: f
     for f in (
         *convert_functions(), *integer_functions(), *nibble_functions(), *atomic_functions(),
-        *vector_functions(), *copy_functions(), *row_functions(), *turn_functions(), *stream_functions(),
+        *vector_functions(), *copy_functions(), *row_functions(), *strip_functions(), *turn_functions(), *stream_functions(),
         *common_functions("f32"), *common_functions("f64"), *libm_functions(), *exp_functions(), *trig_functions(),
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reductions of a contiguous float32 row with whole vectors: sum, sum and maximum of absolute values, maximum, minimum.
+"""Reductions of a contiguous float32 row with whole vectors: sum, sum and maximum of absolute values, maximum, minimum, sum of squares.
 
 Sums keep four vectors of partial sums. max and min ignore NaN; a row of only NaN gives NaN, which is looked for only when
 the result is the identity. The `_nan` functions give NaN if any element is NaN.
@@ -66,6 +66,20 @@ return (twb_vf)__builtin_ia32_${name}ps256((v8)x, (v8)y);
 const twb_vi m = x $sign y;
 return (twb_vf)((m & (twb_vi)x) | (~m & (twb_vi)y));
 #endif"""
+_SQUARES = """\
+twb_vf a = {0}, b = {0}, c = {0}, d = {0};
+int64_t i = 0;
+for (; i + 4 * TWB_LANES <= n; i += 4 * TWB_LANES) {
+    $fetch
+    const twb_vf s = $load0 - from, t = $load1 - from, u = $load2 - from, v = $load3 - from;
+    a += s * s; b += t * t; c += u * u; d += v * v;
+}
+for (; i + TWB_LANES <= n; i += TWB_LANES) { const twb_vf s = $load0 - from; a += s * s; }
+a = (a + b) + (c + d);
+float r = 0;
+for (int64_t l = 0; l < n - i; l++) { const float x = x_[i + l] - from; r += x * x; }
+return r + twb_fold_add_f32(a);"""
+_FETCH = " ".join(f"__builtin_prefetch(y + i + {q} * TWB_LANES, 1);" for q in range(4))
 _ANY_NAN = """\
 float r = $plain(x_, n);
 for (int64_t i = 0; i < n; i++) r = x_[i] != x_[i] ? x_[i] : r;
@@ -73,7 +87,10 @@ return r;"""
 
 
 def row_functions() -> tuple[CFunction, ...]:
-    """`float twb_row_OP_f32(const float *x, int64_t n)` and the folds of one vector that they end with."""
+    """`float twb_row_OP_f32(const float *x, int64_t n)` and the folds of one vector that they end with.
+
+    `twb_row_squares_f32(x, n, from)` sums up (x[i] - from)**2; `twb_row_squares_fetch_f32` also asks for the row `y`, which is written next.
+    """
     folds = tuple(_fold(name) for name in ("add", "max", "min"))
     plain, mask = "*(const twb_vf *)(x_ + i + {})", "(twb_vf)(*(const twb_vi *)(x_ + i + {}) & 0x7fffffff)"
     value, magnitude = "x_[i + l]", "__builtin_fabsf(x_[i + l])"
@@ -87,6 +104,8 @@ def row_functions() -> tuple[CFunction, ...]:
         _row("min", _EXTREME, plain, value, "min", sign="<", identity="__builtin_inff()"),
         _row("absmax", _EXTREME, mask, magnitude, "max", sign=">", identity="-__builtin_inff()"),
         *(_any_nan(op) for op in ("max", "min", "absmax")),
+        _squares("squares", "", ""),
+        _squares("squares_fetch", _FETCH, ", const float *y"),
     )  # fmt: skip
 
 
@@ -95,6 +114,11 @@ def _row(op: str, body: str, load: str, tail: str, fold: str, **values: str) -> 
     head = f"float twb_row_{op}_f32(const float *x_, int64_t n)"
     needs = (f"twb_fold_{fold}_f32", *((f"twb_pick_{fold}_f32",) if fold != "add" else ()))
     return function(head, body, *needs, declares=_UNLESS_NAN if body == _EXTREME else "", tail=tail, **loads, name=fold, **values)
+
+
+def _squares(name: str, fetch: str, more: str) -> CFunction:
+    loads = {f"load{q}": f"*(const twb_vf *)(x_ + i + {q} * TWB_LANES)" for q in range(4)}
+    return function(f"float twb_row_{name}_f32(const float *x_, int64_t n, float from{more})", _SQUARES, "twb_fold_add_f32", fetch=fetch, **loads)
 
 
 def _any_nan(op: str) -> CFunction:
