@@ -41,13 +41,9 @@ def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int
     A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
     Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory.
     """
-    size = DType(dtype).bits // 8
-    if size > 2:
-        rows = _fit(m, 2048)
-        depth = _fit(k, 512 if rows <= FEW_ROWS else 2048)
-        columns = _fit(n, max(64, min(512, PACKED_BYTES // (size * depth))))
-    else:
-        rows, depth, columns = _fit(m, 1024), _fit(k, 2048 // size), _fit(n, 256)
+    rows = _fit(m, 2048)
+    depth = _fit(k, 512 if rows <= FEW_ROWS else 2048)
+    columns = _fit(n, max(64, min(512, PACKED_BYTES // (DType(dtype).bits // 8 * depth))))
     while columns > 64 and T.ceildiv(m, rows) * T.ceildiv(n, columns) < blocks:
         columns = _fit(n, columns // 2)
     return Schedule(rows, columns, depth)
