@@ -30,6 +30,7 @@ from .parts import Part
 
 ROWS = 16  # of a tile, and its columns of 32-bit results
 DEPTH_BYTES = 64  # of k in a tile
+TURN = 2  # vectors of each strip that one turn of the packing loop stores: neighbours, which go to the next cache together
 _PRODUCTS = {("bf16", "bf16"): "tdpbf16ps", ("i8", "i8"): "tdpbssd", ("u8", "i8"): "tdpbusd", ("i8", "u8"): "tdpbsud", ("u8", "u8"): "tdpbuud"}
 
 
@@ -159,41 +160,42 @@ def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
     vector, wide = f"twb_p16{suffix(spec.b)}", f"twb_p{16 * group}{suffix(spec.b)}"
     size = spec.b.bits // 8
     whole = spec.n // 16 * 16
-    rest = f"for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < {group}; v++)"
+    rest = f"for (int64_t x = 0; x < {16 * TURN}; x++) for (int64_t v = 0; v < {group}; v++)"
+    rows = [", ".join(f"r{i} = *(const {vector} *)(s + {(y * group + i) * spec.ldb})" for i in range(group)) for y in range(TURN)]
+    words = [f"            {{ const {vector} {rows[y]}; {' '.join(_words(group, wide, 16 * group * y))} }}" for y in range(TURN)]
     return [
         f"typedef {kind} {vector} __attribute__((vector_size({16 * size}), aligned({size}), may_alias));",
         f"typedef {kind} {wide} __attribute__((vector_size(64), may_alias));",
         f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *to) {{",
-        f"    for (int64_t q = 0; q < {plan.k // group}; q++, to += {16 * group}) {{",
+        f"    for (int64_t q = 0; q < {plan.k // group}; q += {TURN}, to += {16 * group * TURN}) {{",
         "        int64_t j = 0;",
         f"        {kind} *p = to;",
         "#if __has_builtin(__builtin_shufflevector)",
-        f"        if (q < {spec.k // group}) for (; j < {whole}; j += 16, p += {16 * plan.k}) {{",
+        f"        if (q + {TURN - 1} < {spec.k // group}) for (; j < {whole}; j += 16, p += {16 * plan.k}) {{",
         f"            const {kind} *s = b + q * {group * spec.ldb} + j;",
-        f"            const {vector} " + ", ".join(f"r{i} = *(const {vector} *)(s + {i * spec.ldb})" for i in range(group)) + ";",
-        *(f"            {line}" for line in _words(group, wide)),
+        *words,
         "        }",
         "#endif",
         f"        for (; j < {plan.n}; j += 16, p += {16 * plan.k}) {rest} {{",
-        f"            const int64_t r = q * {group} + v;",
-        f"            p[x * {group} + v] = r < {spec.k} && j + x < {spec.n} ? b[r * {spec.ldb} + j + x] : 0;",
+        f"            const int64_t r = (q + x / 16) * {group} + v;",
+        f"            p[x * {group} + v] = r < {spec.k} && j + x % 16 < {spec.n} ? b[r * {spec.ldb} + j + x % 16] : 0;",
         "        }",
         "    }",
         "}",
     ]
 
 
-def _words(group: int, wide: str) -> list[str]:
-    """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored."""
+def _words(group: int, wide: str, offset: int) -> list[str]:
+    """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored at `p + offset`."""
     if group == 2:
         picks = [x // 2 + 16 * (x % 2) for x in range(32)]
-        return [f"*({wide} *)p = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
+        return [f"*({wide} *)(p + {offset}) = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
     pairs = [x // 2 + 16 * (x % 2) for x in range(32)]
     joined = [4 * (x // 4) // 2 + x % 2 + 32 * (x % 4 // 2) for x in range(64)]
     return [
         f"const __auto_type lo = __builtin_shufflevector(r0, r1, {', '.join(map(str, pairs))});",
         f"const __auto_type hi = __builtin_shufflevector(r2, r3, {', '.join(map(str, pairs))});",
-        f"*({wide} *)p = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
+        f"*({wide} *)(p + {offset}) = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
     ]
 
 

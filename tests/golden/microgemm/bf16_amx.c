@@ -59,19 +59,19 @@ static __attribute__((noinline, unused)) void twb_amx_tdpbf16ps_2x2(int64_t step
 typedef uint16_t twb_p16bf16 __attribute__((vector_size(32), aligned(2), may_alias));
 typedef uint16_t twb_p32bf16 __attribute__((vector_size(64), may_alias));
 static __attribute__((noinline)) void twb_gemm_40x40x32_bf16_bf16_f32_32_40_40_pack(const uint16_t *b, uint16_t *to) {
-    for (int64_t q = 0; q < 16; q++, to += 32) {
+    for (int64_t q = 0; q < 16; q += 2, to += 64) {
         int64_t j = 0;
         uint16_t *p = to;
 #if __has_builtin(__builtin_shufflevector)
-        if (q < 16) for (; j < 32; j += 16, p += 512) {
+        if (q + 1 < 16) for (; j < 32; j += 16, p += 512) {
             const uint16_t *s = b + q * 80 + j;
-            const twb_p16bf16 r0 = *(const twb_p16bf16 *)(s + 0), r1 = *(const twb_p16bf16 *)(s + 40);
-            *(twb_p32bf16 *)p = __builtin_shufflevector(r0, r1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            { const twb_p16bf16 r0 = *(const twb_p16bf16 *)(s + 0), r1 = *(const twb_p16bf16 *)(s + 40); *(twb_p32bf16 *)(p + 0) = __builtin_shufflevector(r0, r1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31); }
+            { const twb_p16bf16 r0 = *(const twb_p16bf16 *)(s + 80), r1 = *(const twb_p16bf16 *)(s + 120); *(twb_p32bf16 *)(p + 32) = __builtin_shufflevector(r0, r1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31); }
         }
 #endif
-        for (; j < 48; j += 16, p += 512) for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < 2; v++) {
-            const int64_t r = q * 2 + v;
-            p[x * 2 + v] = r < 32 && j + x < 40 ? b[r * 40 + j + x] : 0;
+        for (; j < 48; j += 16, p += 512) for (int64_t x = 0; x < 32; x++) for (int64_t v = 0; v < 2; v++) {
+            const int64_t r = (q + x / 16) * 2 + v;
+            p[x * 2 + v] = r < 32 && j + x % 16 < 40 ? b[r * 40 + j + x % 16] : 0;
         }
     }
 }

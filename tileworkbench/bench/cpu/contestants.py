@@ -31,7 +31,7 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
     match p.kind:
         case "gemm":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype)
+            s = gemm.default_schedule(m, n, k, p.dtype, p.threads)
             out, total = ("int32", "int32") if p.dtype == "int8" else (p.dtype, "float32")
             program = gemm.program(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, p.dtype, out, False, total)
             return compile(program), str(s), (m, n), "int32" if p.dtype == "int8" else ""
