@@ -34,6 +34,7 @@ TURN = 2  # vectors of each strip that one turn of the packing loop stores: neig
 _PRODUCTS = {("bf16", "bf16"): "tdpbf16ps", ("i8", "i8"): "tdpbssd", ("u8", "i8"): "tdpbusd", ("i8", "u8"): "tdpbsud", ("u8", "u8"): "tdpbuud"}
 
 
+LONG = 8  # steps in which lines of c arrive that were asked for
 PACKED_LEAST = 192  # columns of b that make up for packing a: in place, each row of a tile would be two cache lines
 
 
@@ -269,7 +270,9 @@ def _block(spec: GemmSpec, plan: _Plan, product: str, rows: int, columns: int) -
     some = f"{spec.m} - i < {m} ? {spec.m} - i : {m}" if spec.m % m else str(m)
     wide = f"{spec.n} - j < {n} ? {spec.n} - j : {n}" if spec.n % n else str(n)
     c_at = f"c + i * {spec.ldc} + j"
+    ask = f"for (int64_t r = 0; r < {some}; r++) __builtin_prefetch({c_at} + r * {spec.ldc}, 1);"
     return [
+        *([ask] if plan.k >= LONG * plan.depth else []),
         f"if (!clear) {gemm_name(spec)}_old({c_at}, pc, {some}, {wide});",
         f"{call}, (char *)pc, {2 * ROWS * 4}, !clear);",
         f"{gemm_name(spec)}_new(pc, {c_at}, {some}, {wide});",
