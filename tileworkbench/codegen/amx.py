@@ -270,7 +270,7 @@ def _block(spec: GemmSpec, plan: _Plan, product: str, rows: int, columns: int) -
     some = f"{spec.m} - i < {m} ? {spec.m} - i : {m}" if spec.m % m else str(m)
     wide = f"{spec.n} - j < {n} ? {spec.n} - j : {n}" if spec.n % n else str(n)
     c_at = f"c + i * {spec.ldc} + j"
-    ask = f"for (int64_t r = 0; r < {some}; r++) __builtin_prefetch({c_at} + r * {spec.ldc}, 1);"
+    ask = f"for (int64_t r = 0; r < ({some}); r++) __builtin_prefetch({c_at} + r * {spec.ldc}, 1);"
     return [
         *([ask] if plan.k >= LONG * plan.depth else []),
         f"if (!clear) {gemm_name(spec)}_old({c_at}, pc, {some}, {wide});",
