@@ -41,8 +41,7 @@ def strip_functions() -> tuple[CFunction, ...]:
 
 
 def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> CFunction:
-    # a row that comes to the identity may have had only NaN
-    again = f"    if (out[r] == {identity}) out[r] = twb_row_{op}_f32(x_ + r * ld, n);\n"
+    unless_nan = f"    if (out[r] == {identity}) out[r] = twb_unless_nan_f32(x_ + r * ld, n, out[r]);\n"
     return function(
         f"void twb_rows_{op}_f32(const float *x_, int64_t ld, int64_t n, float *out)",
         _ROWS,
@@ -54,7 +53,7 @@ def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> 
         all=two(f"({two('a', 'b')})", f"({two('c', 'd')})"),
         tree="\n".join(_tree(two)),
         step=step,
-        last="" if op == "sum" else again,
+        last="" if op == "sum" else unless_nan,
     )
 
 
