@@ -257,11 +257,11 @@ static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t
     whole = have & -16;
     for (int64_t i = 0; i < whole; i += 16) {
         for (int64_t q = 0; q < (k & -4); q += 4) {
-            const float *s = b + i * ld + q;
-            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s + 0 * ld, s + 4 * ld, s + 8 * ld, s + 12 * ld);
-            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s + 1 * ld, s + 5 * ld, s + 9 * ld, s + 13 * ld);
-            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s + 2 * ld, s + 6 * ld, s + 10 * ld, s + 14 * ld);
-            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s + 3 * ld, s + 7 * ld, s + 11 * ld, s + 15 * ld);
+            const float *s0 = b + i * ld + q, *s1 = s0 + 4 * ld, *s2 = s1 + 4 * ld, *s3 = s2 + 4 * ld;
+            const twb_v16f32 r0 = (twb_v16f32)twb_join4(s0 + 0 * ld, s1 + 0 * ld, s2 + 0 * ld, s3 + 0 * ld);
+            const twb_v16f32 r1 = (twb_v16f32)twb_join4(s0 + 1 * ld, s1 + 1 * ld, s2 + 1 * ld, s3 + 1 * ld);
+            const twb_v16f32 r2 = (twb_v16f32)twb_join4(s0 + 2 * ld, s1 + 2 * ld, s2 + 2 * ld, s3 + 2 * ld);
+            const twb_v16f32 r3 = (twb_v16f32)twb_join4(s0 + 3 * ld, s1 + 3 * ld, s2 + 3 * ld, s3 + 3 * ld);
             const twb_v16f32 t0_0 = __builtin_shufflevector(r0, r2, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
             const twb_v16f32 t0_1 = __builtin_shufflevector(r0, r2, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
             const twb_v16f32 t0_2 = __builtin_shufflevector(r1, r3, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);

@@ -48,7 +48,9 @@ for (int64_t i = 0; i < rows; i++) for (int64_t j = i < n ? m : 0; j < cols; j++
 
 
 def turn_functions() -> tuple[CFunction, ...]:
-    """`twb_turn_f32`: d[i * ldd + j] = s[j * lds + i] for i < rows, j < cols; `twb_fetch*_f32`: the lines of `n` elements of each of `rows` rows."""
+    """`twb_turn_f32`: d[i * ldd + j] = s[j * lds + i] for i < rows, j < cols; `twb_fetch*_f32`: the lines of `n` elements of each of `rows` rows;
+    `twb_ask_ahead`: the lines of `bytes` bytes.
+    """
 
     def fetch(name: str, write: int) -> CFunction:
         line = f"__builtin_prefetch(p + i * ld + (j < n ? j : n - 1), {write});"
@@ -62,4 +64,8 @@ def turn_functions() -> tuple[CFunction, ...]:
         ),
         fetch("twb_fetch_f32", 0),
         fetch("twb_fetch_to_write_f32", 1),
+        function(
+            "void twb_ask_ahead(const void *p, int64_t bytes)",
+            "for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)p + i);",
+        ),
     )  # fmt: skip
