@@ -75,19 +75,17 @@ for (int64_t l = i + 4; l < i + 8 && l < rows; l++) {{ __builtin_prefetch(d + l 
 if (i < 0) continue;
 for (int64_t r = i * cols / rows; r < (i + 4) * cols / rows; r++)
 for (int64_t k = 0; k < rows + 15; k += 16) __builtin_prefetch(next + r * ldn + (k < rows ? k : rows - 1), 0, 2);
-int64_t j = 0;
-for (; j < (head & 3); j++) {_ONE}
-for (; j < head; j += 4) {_FOUR}
-for (; j + 16 <= cols; j += 16) for (int64_t part = 0; part < 16; part += TWB_LANES) {{
-const float *const p = s + (j + part) * lds + i; float *const q = d + i * ldd + j + part;
+for (int64_t j = 0; j < cols;) {{
+if (j >= head && j + 16 <= cols) {{ for (const int64_t end = j + 16; j < end; j += TWB_LANES) {{
+const float *const p = s + j * lds + i; float *const q = d + i * ldd + j;
 #if TWB_LANES == 16
 {_block(16, _LOADS[16], store=_PAST)}#elif TWB_LANES == 8
 {_block(8, _LOADS[8], store=_PAST)}#else
 {_block(4, _LOADS[4], store=_PAST)}#endif
-}}
-for (; j + 4 <= cols; j += 4) {_FOUR}
-for (; j < cols; j++) {_ONE}
-}}
+}} }}
+else if (((head - j) & 3) == 0 && j + 4 <= cols) {{ {_FOUR} j += 4; }}
+else {{ {_ONE} j++; }}
+}} }}
 for (int64_t i = n; i < rows; i++) for (int64_t j = 0; j < cols; j++) d[i * ldd + j] = s[j * lds + i];"""
 
 
