@@ -118,7 +118,7 @@ _gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(default_w4_program)
 
 
 def gemv_schedule(n: int, k: int) -> tuple[int, int]:
-    """Rows and columns of a block: whole rows where x stays in L2, enough of them to read x seldom and to keep memory busy, and blocks for all cores."""
+    """Rows and columns of a block: whole rows where x stays in L2, enough to read x seldom and to keep memory busy, and blocks for all cores."""
     many = (rows for rows in (64, 32) if n % rows == 0 and n >= _BLOCKS * rows)
     return next(many, next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16))), min(k, 1 << 15)
 
