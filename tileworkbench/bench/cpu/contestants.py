@@ -57,7 +57,8 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(make[p.kind]()), str(some), p.shape, ""
         case "transpose":
             rows, cols = p.shape
-            return compile(elementwise.transpose_program(rows, cols, 32, p.dtype)), "32x32", (cols, rows), ""
+            tall, wide = elementwise.transpose_schedule(rows, cols)
+            return compile(elementwise.transpose_program(rows, cols, tall, wide, p.dtype)), f"{tall}x{wide}", (cols, rows), ""
         case _:
             one = {"add": elementwise.add_program, "gelu": elementwise.gelu_program}[p.kind]
             return compile(one(p.shape[0], 1 << 16, p.dtype)), "65536", p.shape, ""
