@@ -16,6 +16,7 @@ from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
 from tileworkbench.runtime import target_c
 from tileworkbench.runtime.jit import compile
+from tileworkbench.transform import stream_stores
 
 NARROWER = {"avx2": AVX2, "generic": GENERIC}  # the target c, restricted to what these have
 TARGETS = ["c", *(name for name, isa in NARROWER.items() if isa.flags <= host_isa().flags), "interpret"]
@@ -117,7 +118,17 @@ def test_elementwise(size: int, target: str) -> None:
 @pytest.mark.parametrize("shape", [(64, 32), (37, 50), (1, 3)], ids=str)
 def test_transpose(shape: tuple[int, int], target: str) -> None:
     x = random(12, *shape)
-    assert np.array_equal(run(elementwise.transpose_program(*shape, 16, "float32"), target, x), x.T)
+    assert np.array_equal(run(elementwise.transpose_program(*shape, 16, 16, "float32"), target, x), x.T)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(256, 128), (256, 144), (128, 64), (100, 64)], ids=str)
+def test_transpose_of_much(shape: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the result outgrew the caches: in blocks that divide it, and in others; the default ones too."""
+    monkeypatch.setattr(stream_stores, "_LARGE", 1)
+    x = random(12, *shape)
+    for block in ((64, 32), (32, 64), (16, 4), elementwise.transpose_schedule(*shape)):
+        assert np.array_equal(run(elementwise.transpose_program(*shape, *block, "float32"), target, x), x.T)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -163,10 +174,11 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: gemm.default_schedule(1024, 1024, 1024), "1024x512x512"),
-        (lambda: gemm.default_schedule(1024, 1024, 1024, blocks=16), "1024x64x512"),
+        (lambda: gemm.default_schedule(1024, 1024, 1024), "1024x256x1024"),
+        (lambda: gemm.default_schedule(1024, 1024, 1024, blocks=16), "1024x64x1024"),
         (lambda: gemm.default_schedule(512, 512, 512), "512x256x512"),
-        (lambda: gemm.default_schedule(2048, 2048, 2048, "bfloat16"), "1024x256x1024"),
+        (lambda: gemm.default_schedule(2048, 2048, 2048, "bfloat16"), "2048x256x2048"),
+        (lambda: gemm.default_schedule(128, 11008, 4096), "128x256x512"),
         (lambda: gemm.default_schedule(5, 0, 300), "16x16x304"),
         (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
         (lambda: softmax.default_schedule(8, 100_000), "1 row"),

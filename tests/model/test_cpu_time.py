@@ -135,7 +135,7 @@ def test_bytes_that_no_cache_holds_are_waited_for() -> None:
     far = {f"load.DRAM.{size}": 1.0 for size in (128, 2048, 16384)}
 
     def wait(rows: int) -> float:
-        kernel = elementwise.transpose_program(rows, 4096, 32, F32).kernel
+        kernel = elementwise.transpose_program(rows, 4096, 32, 32, F32).kernel
         machine = priced(**far)
         small = tuple(replace(x, capacity=Quantity(2, "MiB")) if x.name == "L3" else x for x in machine.levels)
         return bars(waterfall(kernel, replace(machine, levels=small))).get("DRAM wait", 0.0)

@@ -108,6 +108,7 @@ def test_in_place(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x, w, b, y = given(8, 1024)
     for kern, more in ((normed(8, 1024), (w, b)), (soft, ())):
         run = Compiled(kern)
+        assert ("twb_stream_32(&Y" in run.source.text) == (large == 1) and ("float *const x = " in run.source.text) == (large == 1 and not more)
         assert run(x, *more, y) == 0
         for start in range(0, 17, 3):
             room = np.zeros(8 * 1024 + 40, np.float32)

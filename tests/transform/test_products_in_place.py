@@ -160,6 +160,57 @@ def test_a_result_that_is_changed_on_the_way_is_summed_on_chip(make: Callable[[]
     assert {n.c.buffer.name for n in walk(passed(make())) if isinstance(n, Gemm)} == {"acc"}
 
 
+@pytest.mark.parametrize("out", ["float16", "bfloat16"])
+def test_one_product_rounds_into_a_narrower_result(out: str) -> None:
+    """Of two products, the first must not be rounded."""
+    one, two = (passed(matmul(64, 64, 64, bk=bk, out=out)) for bk in (64, 32))
+    assert {n.c.buffer.name for n in walk(one) if isinstance(n, Gemm)} == {"C", "acc"}
+    assert {n.c.buffer.name for n in walk(two) if isinstance(n, Gemm)} == {"acc"}
+    calls = [n for n in walk(lower(matmul(64, 64, 64, bk=64, out=out).kernel)) if isinstance(n, GemmCall)]
+    assert [c.c.buffer.name for c in calls] == ["C", "acc"]
+
+
+def test_a_narrower_result_is_not_summed_in_more_often_than_once() -> None:
+    """The walk's length is an argument: one step in most launches, but not in all."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def walk_of(A: T.Tensor((32, 64), F32), B: T.Tensor((64, 32), F32), C: T.Tensor((32, 32), "float16"), N: T.Tensor((n,), F32)):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((32, 32), F32), T.alloc_shared((32, 32), F32)
+            c = T.alloc_fragment((32, 32), F32)
+            T.clear(c)
+            for ko in T.Pipelined(n, num_stages=2):
+                T.copy(A[0, ko * 32], a)
+                T.copy(B[ko * 32, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    assert {n.c.buffer.name for n in walk(passed(walk_of)) if isinstance(n, Gemm)} == {"c"}
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 7), (33, 31, 65), (64, 96, 128), (100, 232, 36), (47, 400, 70)], ids=str)
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_narrower_results_are_those_of_one_rounding(shape: tuple[int, int, int], kind: str, shift: int) -> None:
+    """With arrays that begin at a cache line, and with others."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+    m, n, k = shape
+    rng = np.random.default_rng(6)
+
+    def array(rows: int, columns: int) -> np.ndarray:
+        raw = np.zeros(rows * columns + 64, dtype)
+        start = -raw.ctypes.data % 64 // 2 + shift
+        out = raw[start : start + rows * columns].reshape(rows, columns)
+        out[...] = rng.integers(-4, 5, (rows, columns))
+        return out
+
+    a, b, c = array(m, k), array(k, n), array(m, n)
+    run(gemm.program(m, n, k, 48, 208, 80, 2, kind, kind, False, F32), a, b, c)
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype))
+
+
 def test_a_walk_of_no_steps_leaves_zeros() -> None:
     n = T.dynamic("n")
 

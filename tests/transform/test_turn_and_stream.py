@@ -9,7 +9,7 @@ import pytest
 from codegen.c_harness import ISAS, build
 from codegen.c_runner import Compiled, source_of
 from codegen.differ import agree, random_array
-from codegen.ir_kit import Unary, Var, add, at, block, ix, kernel, mul, put, tensor, tile, whole
+from codegen.ir_kit import Unary, Var, add, at, block, box, ix, kernel, mul, put, tensor, tile, whole
 
 from tileworkbench.base.cpu import Isa
 from tileworkbench.codegen import clib
@@ -55,6 +55,52 @@ def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
     build(text, isa).go(out.ctypes.data_as(_P), source.ctypes.data_as(_P), _L(rows), _L(cols))
     np.testing.assert_array_equal(out[:, :cols], source[:, :rows].T)
     assert (out[:, cols:] == 7).all()
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("size", [(16, 16), (4, 8), (7, 40), (37, 21), (1, 1), (32, 128), (64, 3), (3, 64)])
+def test_turn_past_the_caches(size: tuple[int, int], isa: Isa) -> None:
+    """To every place in a line; nothing else is written."""
+    rows, cols = size
+    text = clib.library(["twb_turn_stream_f32", "twb_stream_end"]) + (
+        "void go(float *d, int64_t ldd, const float *s, int64_t r, int64_t c) {\n"
+        "twb_turn_stream_f32(d, ldd, s, r + 3, r, c, s, r); twb_stream_end(); }"
+    )
+    source, wide = random_array((cols, rows + 3), "float32"), (cols + 31) // 16 * 16
+    for start in range(17):
+        out = np.full((rows + 1) * wide + 17, 7, np.float32)
+        build(text, isa).go(out[start:].ctypes.data_as(_P), _L(wide), source.ctypes.data_as(_P), _L(rows), _L(cols))
+        made = out[start : start + rows * wide].reshape(rows, wide)
+        np.testing.assert_array_equal(made[:, :cols], source[:, :rows].T)
+        assert (made[:, cols:] == 7).all() and (out[:start] == 7).all() and (out[start + rows * wide :] == 7).all()
+
+
+def moved(rows: int, cols: int, size: tuple[int, int], wide: int = 0, again: bool = False) -> Kernel:
+    """Y[j, i] = X[i, j] in blocks of X; `wide`: columns of Y that nobody writes; `again`: a block reads of Y what another wrote."""
+    x, y, r = tensor("X", (rows, cols)), tensor("Y", (cols, rows + wide)), tensor("R", (1,))
+    t, u = tile("t", size), tile("u", size[::-1])
+    by = Var("by")
+    body = [
+        Copy(box(x, (mul(by, size[0]), mul(BX, size[1])), size), whole(t)),
+        ParallelFor((I, J), (ix(size[1]), ix(size[0])), (put(u, I, J, at(t, J, I)),)),
+        Copy(whole(u), box(y, (mul(BX, size[1]), mul(by, size[0])), size[::-1])),
+        *([put(r, 0, at(y, 0, rows + wide - 1))] if again else []),
+    ]
+    return kernel("moved", (x, y, r), [block((cols // size[1], rows // size[0]), (BX, by), body, (t, u))])
+
+
+def test_a_large_transpose_goes_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "twb_turn_stream_f32" not in source_of(moved(64, 32, (32, 16))).text
+    monkeypatch.setattr(stream_stores, "_LARGE", 1 << 10)
+    for kern, past in (
+        (moved(64, 32, (32, 16)), True),
+        (moved(64, 32, (32, 16), wide=16), True),
+        (moved(64, 32, (32, 16), wide=8), False),  # rows of Y begin in two ways
+        (moved(64, 32, (32, 16), wide=16, again=True), False),
+        (moved(32, 16, (32, 16)), False),  # the tile is one row of memory
+    ):
+        assert ("twb_turn_stream_f32(" in source_of(kern).text, "twb_stream_end();" in source_of(kern).text) == (past, past)
+        agree(kern, [random_array([int(d.value) for d in p.buffer.shape], "float32", n) for n, p in enumerate(kern.params)], threads=2)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)

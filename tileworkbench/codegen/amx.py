@@ -4,8 +4,8 @@ The unit multiplies a (16 rows) x (64 bytes of k) tile by a (64 bytes of k) x (1
 registers hold a block of 2 x 2 results, two tiles of a and two of b.
 
     b packed to strips of 16 columns: [strip][k / group][column][group], where a group is the k of one 32-bit word
-    a read in place; padded with zeros in scratch where m, k or a transposition ask for it
-    for each two panels of 16 rows: for each two strips: the kernel, over all of k
+    for each two panels of 16 rows: a read in place if its rows begin at cache lines; else packed, tile after tile, and padded with zeros
+        for each two strips: the kernel, over all of k; results that are not whole tiles of c's own type go through a block in scratch
 
 The instructions stand as assembly, so no header and no compiler flag is needed. Linux hands the tiles out on request: the text asks when its library
 is loaded, and `base.cpu` names the feature only where the request was granted. Products of bfloat16 treat subnormal numbers as 0 (TDPBF16PS, Intel 64
@@ -24,18 +24,26 @@ from dataclasses import dataclass
 
 from ..base.dtypes import DType
 from .clib import c_type, suffix
-from .gemm_pack import ROWS_AHEAD, asks_ahead, convert_rows, copy_needs, turn_name, turn_needs, turn_part, vector_type
+from .gemm_pack import copy_needs, copy_row, turn_name, turn_needs, turn_part, vector_type
 from .gemm_plan import GemmSpec, gemm_name, plan_gemm
 from .parts import Part
 
 ROWS = 16  # of a tile, and its columns of 32-bit results
 DEPTH_BYTES = 64  # of k in a tile
+TURN = 2  # vectors of each strip that one turn of the packing loop stores: neighbours, which go to the next cache together
 _PRODUCTS = {("bf16", "bf16"): "tdpbf16ps", ("i8", "i8"): "tdpbssd", ("u8", "i8"): "tdpbusd", ("i8", "u8"): "tdpbsud", ("u8", "u8"): "tdpbuud"}
+
+
+LONG = 8  # steps in which lines of c arrive that were asked for
+PACKED_LEAST = 192  # columns of b that make up for packing a: in place, each row of a tile would be two cache lines
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Sizes rounded up to whole tiles, in elements; `a_ld` and `c_ld` are the row strides that the kernel sees."""
+    """Sizes rounded up to whole tiles, in elements.
+
+    `packs_a`: a panel of a is packed before use, with `asks` only if a does not begin at a cache line; `blocks_c`: c is brought a block at a time.
+    """
 
     m: int
     n: int
@@ -43,18 +51,19 @@ class _Plan:
     group: int
     depth: int
     packs_a: bool
-    packs_c: bool
-    a_ld: int
-    c_ld: int
+    asks: bool
+    blocks_c: bool
 
 
 def _plan(spec: GemmSpec) -> _Plan:
     size = spec.a.bits // 8
     depth = DEPTH_BYTES // size
     m, n, k = (-(-x // unit) * unit for x, unit in ((spec.m, ROWS), (spec.n, ROWS), (spec.k, depth)))
-    packs_a = spec.trans_a or (m, k) != (spec.m, spec.k)
-    packs_c = (m, n) != (spec.m, spec.n) or suffix(spec.c) != suffix(spec.sum)
-    return _Plan(m, n, k, 4 // size, depth, packs_a, packs_c, k + DEPTH_BYTES // size if packs_a else spec.lda, n + ROWS if packs_c else spec.ldc)
+    must = spec.trans_a or (m, k) != (spec.m, spec.k)
+    splits = spec.lda * size % DEPTH_BYTES > 0
+    packs_a = must or (spec.n >= PACKED_LEAST and (splits or spec.far_a))
+    blocks_c = (m, n) != (spec.m, spec.n) or suffix(spec.c) != suffix(spec.sum)
+    return _Plan(m, n, k, 4 // size, depth, packs_a, packs_a and not must and not splits, blocks_c)
 
 
 def amx_needs(spec: GemmSpec) -> tuple[str, ...]:
@@ -72,13 +81,13 @@ def amx_scratch_bytes(spec: GemmSpec) -> int:
 
 
 def _scratch(spec: GemmSpec, plan: _Plan) -> Iterator[tuple[str, str, int]]:
-    """(name, C type, bytes) of each part of the scratch, in order; a guard row keeps stores of whole vectors inside."""
+    """(name, C type, bytes) of each part of the scratch, in order."""
     size = spec.a.bits // 8
     yield "pb", c_type(spec.b), plan.n * plan.k * size
     if plan.packs_a:
-        yield "pa", c_type(spec.a), plan.m * plan.a_ld * size
-    if plan.packs_c:
-        yield "pc", c_type(spec.sum), plan.m * plan.c_ld * 4
+        yield "pa", c_type(spec.a), 2 * ROWS * plan.k * size
+    if plan.blocks_c:
+        yield "pc", c_type(spec.sum), 4 * ROWS * ROWS * 4
 
 
 def amx_pieces(spec: GemmSpec) -> Iterator[str | Part]:
@@ -93,6 +102,10 @@ def amx_pieces(spec: GemmSpec) -> Iterator[str | Part]:
         yield turn_part(turned.acc, lanes)
     elif not spec.trans_b:
         yield "\n".join(_pack(spec, plan))
+    if plan.packs_a:
+        yield "\n".join(_pack_a(spec, plan))
+    if plan.blocks_c:
+        yield "\n".join(_move_c(spec))
     yield "\n".join(_driver(spec, plan, product, turned))
 
 
@@ -116,16 +129,17 @@ def _kernel(product: str, rows: int, columns: int) -> str:
     zeros = " ".join(f'__asm__ volatile("tilezero %%tmm{2 * i + j}" : : );' for i, j, _ in at)
     step = []
     for i in range(rows):
-        step.append(move("tileloadd", 4 + i, f"a + {i * ROWS} * a_row", "a_row"))
+        step.append(move("tileloadd", 4 + i, f"a + {i} * a_tile", "a_row"))
         for j in range(columns):
             if i == 0:
                 step.append(move("tileloadd", 6 + j, f"b + {j} * b_strip", "(int64_t)64"))
             step.append(f'__asm__ volatile("{product} %%tmm{6 + j},%%tmm{4 + i},%%tmm{2 * i + j}" : : );')
     stores = [move("tilestored", 2 * i + j, place, "c_row") for i, j, place in at]
-    parameters = "int64_t steps, const char *a, int64_t a_row, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep"
+    of_a = "const char *a, int64_t a_row, int64_t a_tile, int64_t a_step"
+    parameters = f"int64_t steps, {of_a}, const char *b, int64_t b_strip, char *c, int64_t c_row, int keep"
     body = [
         f"static __attribute__((noinline, unused)) void {name}({parameters}) {{",
-        f"    if (keep) {{ {loads} }} else {{ {zeros} }}", "    (void)b_strip;", "    for (; steps; steps--, a += 64, b += 1024) {",
+        f"    if (keep) {{ {loads} }} else {{ {zeros} }}", "    (void)a_tile, (void)b_strip;", "    for (; steps; steps--, a += a_step, b += 1024) {",
         *(f"        {x}" for x in step), "    }", *(f"    {x}" for x in stores), "}",
     ]  # fmt: skip
     return "\n".join(body)
@@ -147,53 +161,80 @@ def _pack(spec: GemmSpec, plan: _Plan) -> list[str]:
     vector, wide = f"twb_p16{suffix(spec.b)}", f"twb_p{16 * group}{suffix(spec.b)}"
     size = spec.b.bits // 8
     whole = spec.n // 16 * 16
-    rest = f"for (int64_t x = 0; x < 16; x++) for (int64_t v = 0; v < {group}; v++)"
+    rest = f"for (int64_t x = 0; x < {16 * TURN}; x++) for (int64_t v = 0; v < {group}; v++)"
+    rows = [", ".join(f"r{i} = *(const {vector} *)(s + {(y * group + i) * spec.ldb})" for i in range(group)) for y in range(TURN)]
+    words = [f"            {{ const {vector} {rows[y]}; {' '.join(_words(group, wide, 16 * group * y))} }}" for y in range(TURN)]
     return [
         f"typedef {kind} {vector} __attribute__((vector_size({16 * size}), aligned({size}), may_alias));",
         f"typedef {kind} {wide} __attribute__((vector_size(64), may_alias));",
         f"static __attribute__((noinline)) void {gemm_name(spec)}_pack(const {kind} *b, {kind} *to) {{",
-        f"    for (int64_t q = 0; q < {plan.k // group}; q++, to += {16 * group}) {{",
-        *_rows_ahead(spec, group),
+        f"    for (int64_t q = 0; q < {plan.k // group}; q += {TURN}, to += {16 * group * TURN}) {{",
         "        int64_t j = 0;",
         f"        {kind} *p = to;",
         "#if __has_builtin(__builtin_shufflevector)",
-        f"        if (q < {spec.k // group}) for (; j < {whole}; j += 16, p += {16 * plan.k}) {{",
+        f"        if (q + {TURN - 1} < {spec.k // group}) for (; j < {whole}; j += 16, p += {16 * plan.k}) {{",
         f"            const {kind} *s = b + q * {group * spec.ldb} + j;",
-        f"            const {vector} " + ", ".join(f"r{i} = *(const {vector} *)(s + {i * spec.ldb})" for i in range(group)) + ";",
-        *(f"            {line}" for line in _words(group, wide)),
+        *words,
         "        }",
         "#endif",
         f"        for (; j < {plan.n}; j += 16, p += {16 * plan.k}) {rest} {{",
-        f"            const int64_t r = q * {group} + v;",
-        f"            p[x * {group} + v] = r < {spec.k} && j + x < {spec.n} ? b[r * {spec.ldb} + j + x] : 0;",
+        f"            const int64_t r = (q + x / 16) * {group} + v;",
+        f"            p[x * {group} + v] = r < {spec.k} && j + x % 16 < {spec.n} ? b[r * {spec.ldb} + j + x % 16] : 0;",
         "        }",
         "    }",
         "}",
     ]
 
 
-def _rows_ahead(spec: GemmSpec, group: int) -> list[str]:
-    """Ask for the rows of a b in global memory that are packed a few turns later."""
-    line = 512 // spec.b.bits
-    rows = f"for (int64_t r = (q + {ROWS_AHEAD // 2}) * {group}; r < (q + {ROWS_AHEAD // 2 + 1}) * {group}; r++)"
-    return (
-        [f"        {rows} for (int64_t x = 0; x < {spec.n}; x += {line}) __builtin_prefetch(b + r * {spec.ldb} + x, 0, 2);"]
-        if asks_ahead(spec)
-        else []
-    )
-
-
-def _words(group: int, wide: str) -> list[str]:
-    """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored."""
+def _words(group: int, wide: str, offset: int) -> list[str]:
+    """The rows r0.. of 16 columns, interleaved to one vector of 64 bytes and stored at `p + offset`."""
     if group == 2:
         picks = [x // 2 + 16 * (x % 2) for x in range(32)]
-        return [f"*({wide} *)p = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
+        return [f"*({wide} *)(p + {offset}) = __builtin_shufflevector(r0, r1, {', '.join(map(str, picks))});"]
     pairs = [x // 2 + 16 * (x % 2) for x in range(32)]
     joined = [4 * (x // 4) // 2 + x % 2 + 32 * (x % 4 // 2) for x in range(64)]
     return [
         f"const __auto_type lo = __builtin_shufflevector(r0, r1, {', '.join(map(str, pairs))});",
         f"const __auto_type hi = __builtin_shufflevector(r2, r3, {', '.join(map(str, pairs))});",
-        f"*({wide} *)p = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
+        f"*({wide} *)(p + {offset}) = __builtin_shufflevector(lo, hi, {', '.join(map(str, joined))});",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------- a and c
+def _pack_a(spec: GemmSpec, plan: _Plan) -> list[str]:
+    """Rows from `i` on, of which `count` are wanted: [step][row][64 bytes]; what does not exist becomes 0."""
+    kind, step = c_type(spec.a), 2 * ROWS * plan.depth
+    out = [f"static __attribute__((noinline)) void {gemm_name(spec)}_rows(const {kind} *a, int64_t i, int64_t count, {kind} *to) {{"]
+    if spec.trans_a or (plan.m, plan.k) != (spec.m, spec.k):
+        source = f"a[q * {spec.lda} + i + r]" if spec.trans_a else f"a[(i + r) * {spec.lda} + q]"
+        return [
+            *out,
+            f"    for (int64_t r = 0; r < count; r++) for (int64_t q = 0; q < {plan.k}; q++)",
+            f"        to[q / {plan.depth} * {step} + r * {plan.depth} + q % {plan.depth}] = i + r < {spec.m} && q < {spec.k} ? {source} : 0;",
+            "}",
+        ]
+    return [
+        *out,
+        f"    for (int64_t r = 0; r < count; r++) for (int64_t q = 0; q < {plan.k // plan.depth}; q++)",
+        f"        __builtin_memcpy(to + q * {step} + r * {plan.depth}, a + (i + r) * {spec.lda} + q * {plan.depth}, {DEPTH_BYTES});",
+        "}",
+    ]
+
+
+def _move_c(spec: GemmSpec) -> list[str]:
+    """A block of c that exists, from or to the block in scratch."""
+    c, total, width = c_type(spec.c), c_type(spec.sum), "columns" if spec.n % (2 * ROWS) else str(2 * ROWS)
+    head = f"static __attribute__((noinline)) void {gemm_name(spec)}"
+    old = copy_row(f"c + r * {spec.ldc}", spec.c, f"pc + r * {2 * ROWS}", spec.sum, width)
+    new = copy_row(f"pc + r * {2 * ROWS}", spec.sum, f"c + r * {spec.ldc}", spec.c, width)
+    rows = "for (int64_t r = 0; r < rows; r++)"
+    return [
+        f"{head}_old(const {c} *c, {total} *pc, int64_t rows, int64_t columns) {{",
+        f"    (void)columns; {rows} {{ {old} }}",
+        "}",
+        f"{head}_new(const {total} *pc, {c} *c, int64_t rows, int64_t columns) {{",
+        f"    (void)columns; {rows} {{ {new} }}",
+        "}",
     ]
 
 
@@ -205,21 +246,37 @@ def _driver(spec: GemmSpec, plan: _Plan, product: str, turned: GemmSpec | None) 
     for name, kind, size in _scratch(spec, plan):
         out.append(f"    {kind} *{name} = ({kind} *)(scratch + {offset});")
         offset += size
-    out += _bring_a(spec, plan) + _bring_b(spec, plan, turned) + _bring_c(spec, plan)
+    out += _bring_b(spec, plan, turned)
     out.append('    __asm__ volatile("ldtilecfg %0" : : "m"(twb_amx_tiles));')
-    a_at, a_ld = ("pa", plan.a_ld) if plan.packs_a else ("a", spec.lda)
-    c_at, c_ld = ("pc", plan.c_ld) if plan.packs_c else ("c", spec.ldc)
-    size, steps, strip = spec.a.bits // 8, plan.k // plan.depth, 16 * plan.k * spec.b.bits // 8
     for i, rows in _blocks(plan.m):
+        out.append(f"    for (int64_t i = {i[0]}; i < {i[1]}; i += {ROWS * rows}) {{")
+        out += _bring_a(spec, plan, ROWS * rows)
         for j, columns in _blocks(plan.n):
-            name = f"twb_amx_{product}_{rows}x{columns}"
-            jump = f"for (int64_t i = {i[0]}; i < {i[1]}; i += {16 * rows}) for (int64_t j = {j[0]}; j < {j[1]}; j += {16 * columns})"
-            place = f"(const char *)({a_at} + i * {a_ld}), {a_ld * size}, (const char *)pb + j / 16 * {strip}, {strip}"
-            out.append(f"    {jump} {name}({steps}, {place}, (char *)({c_at} + i * {c_ld} + j), {c_ld * 4}, !clear);")
-    out.append('    __asm__ volatile("tilerelease" : : );')
-    if plan.packs_c:
-        out += convert_rows("pc", spec.sum, plan.c_ld, "c", spec.c, spec.ldc, spec.m, spec.n)
-    return [*out, "}"]
+            out.append(f"        for (int64_t j = {j[0]}; j < {j[1]}; j += {ROWS * columns}) {{")
+            out += [f"            {line}" for line in _block(spec, plan, product, rows, columns)]
+            out.append("        }")
+        out.append("    }")
+    return [*out, '    __asm__ volatile("tilerelease" : : );', "}"]
+
+
+def _block(spec: GemmSpec, plan: _Plan, product: str, rows: int, columns: int) -> list[str]:
+    """The product of the panel at row `i` and the strips at column `j`."""
+    size, strip = spec.a.bits // 8, 16 * plan.k * spec.b.bits // 8
+    place = f"at, row, tile, step, (const char *)pb + j / 16 * {strip}, {strip}"
+    call = f"twb_amx_{product}_{rows}x{columns}({plan.k * size // DEPTH_BYTES}, {place}"
+    if not plan.blocks_c:
+        return [f"{call}, (char *)(c + i * {spec.ldc} + j), {spec.ldc * 4}, !clear);"]
+    m, n = ROWS * rows, ROWS * columns
+    some = f"{spec.m} - i < {m} ? {spec.m} - i : {m}" if spec.m % m else str(m)
+    wide = f"{spec.n} - j < {n} ? {spec.n} - j : {n}" if spec.n % n else str(n)
+    c_at = f"c + i * {spec.ldc} + j"
+    ask = f"for (int64_t r = 0; r < ({some}); r++) __builtin_prefetch({c_at} + r * {spec.ldc}, 1);"
+    return [
+        *([ask] if plan.k >= LONG * plan.depth else []),
+        f"if (!clear) {gemm_name(spec)}_old({c_at}, pc, {some}, {wide});",
+        f"{call}, (char *)pc, {2 * ROWS * 4}, !clear);",
+        f"{gemm_name(spec)}_new(pc, {c_at}, {some}, {wide});",
+    ]
 
 
 def _blocks(total: int) -> list[tuple[tuple[int, int], int]]:
@@ -228,18 +285,19 @@ def _blocks(total: int) -> list[tuple[tuple[int, int], int]]:
     return [(span, tiles) for span, tiles in (((0, even), 2), ((even, total), 1)) if span[0] < span[1]]
 
 
-def _bring_a(spec: GemmSpec, plan: _Plan) -> list[str]:
-    if not plan.packs_a:
-        return []
-    source = f"a[q * {spec.lda} + i]" if spec.trans_a else f"a[i * {spec.lda} + q]"
-    return [
-        f"    for (int64_t i = 0; i < {plan.m}; i++) {{",
-        f"        {c_type(spec.a)} *r = pa + i * {plan.a_ld};",
-        f"        const int64_t some = i < {spec.m} ? {spec.k} : 0;",
-        f"        for (int64_t q = 0; q < some; q++) r[q] = {source};",
-        f"        for (int64_t q = some; q < {plan.k}; q++) r[q] = 0;",
-        "    }",
-    ]
+def _bring_a(spec: GemmSpec, plan: _Plan, rows: int) -> list[str]:
+    """Where the kernel finds the panel at row `i`."""
+    line = spec.lda * spec.a.bits // 8
+    packed = f"{gemm_name(spec)}_rows(a, i, {rows}, pa);"
+    if plan.packs_a and not plan.asks:
+        return [
+            f"        {packed}",
+            f"        const char *at = (const char *)pa; const int64_t row = 64, tile = {ROWS * 64}, step = {2 * ROWS * 64};",
+        ]
+    out = [f"        const char *at = (const char *)(a + i * {spec.lda}); int64_t row = {line}, tile = {ROWS * line}, step = 64;"]
+    if plan.asks:
+        out.append(f"        if ((uint64_t)at % 64) {{ {packed} at = (const char *)pa; row = 64; tile = {ROWS * 64}; step = {2 * ROWS * 64}; }}")
+    return out
 
 
 def _bring_b(spec: GemmSpec, plan: _Plan, turned: GemmSpec | None) -> list[str]:
@@ -260,10 +318,3 @@ def _bring_b(spec: GemmSpec, plan: _Plan, turned: GemmSpec | None) -> list[str]:
         f"        for (int64_t q = {16 * turned.k}; q < {16 * words}; q++) p[q] = 0;",
         "    }",
     ]
-
-
-def _bring_c(spec: GemmSpec, plan: _Plan) -> list[str]:
-    if not plan.packs_c:
-        return []
-    zero = f"    for (int64_t i = 0; i < {plan.m * plan.c_ld}; i++) pc[i] = 0;"
-    return ["    if (!clear) {", "    " + zero, *convert_rows("c", spec.c, spec.ldc, "pc", spec.sum, plan.c_ld, spec.m, spec.n, "        "), "    }"]

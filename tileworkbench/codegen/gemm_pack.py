@@ -131,16 +131,17 @@ def turn_part(dtype: DType, lanes: int) -> Part:
     """
     group, kind, vector = 128 // dtype.bits, c_type(dtype), vector_name(dtype, lanes)
     pieces = lanes // group
+    bases = "".join(f", *s{p} = s{p - 1} + {group} * ld" for p in range(1, pieces))  # few enough for registers: the rest are small multiples of ld
     out = [
         "    int64_t whole = 0;",
         "#if __has_builtin(__builtin_shufflevector)",
         f"    whole = have & -{lanes};",
         f"    for (int64_t i = 0; i < whole; i += {lanes}) {{",
         f"        for (int64_t q = 0; q < (k & -{group}); q += {group}) {{",
-        f"            const {kind} *s = b + i * ld + q;",
+        f"            const {kind} *s0 = b + i * ld + q{bases};",
     ]
     for r in range(group):
-        parts = [f"s + {p * group + r} * ld" for p in range(pieces)]
+        parts = [f"s{p} + {r} * ld" for p in range(pieces)]
         joined = f"({vector})twb_join{pieces}({', '.join(parts)})" if pieces > 1 else f"*(const {vector} *)({parts[0]})"
         out.append(f"            const {vector} r{r} = {joined};")
     names = [f"r{r}" for r in range(group)]

@@ -31,7 +31,8 @@ AMX_TYPES = {("bf16", "bf16", "float32"): "amx_bf16"} | {
 }
 AMX_LEAST = 64  # results of a tile; for fewer, filling tiles with zeros costs more than it saves
 K_BLOCK = 256  # a strip of 64 float32 columns by 256 is 64 KiB and streams from L2 faster than the FMAs use it
-PACKED_BYTES = 512 << 10  # of b packed at once: half of an L2 of 1 MiB, which the panels of a and c stream through
+PACKED_BYTES = 1 << 20  # of b packed at once: half of an L2 of 2 MiB, which the panels of a and c stream through
+K_MOST = 2048  # steps of k between two visits of c where all of b is packed
 _MAX_VECTORS = 8
 _FEW = 64  # rows done twice are at most one in so many
 
@@ -139,10 +140,10 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     panels = _even_runs(spec.m, _most_rows(spec.isa, most))
     one_kernel = len(panels) == 2 and panels[1].count * _FEW <= spec.m and spec.acc == spec.sum
     tail = spec.n - (columns - 1) * lanes
-    k_block = _k_block(spec, columns * lanes)
     pack_a = suffix(spec.a) != suffix(spec.acc)
     convert_b = suffix(spec.b) != suffix(spec.acc)
     pack_b = spec.trans_b or convert_b or tail != lanes or spec.far_b or _is_badly_strided(spec)
+    k_block = _k_block(spec, columns * lanes, pack_b)
     whole_b = pack_b and columns * lanes * k_block * spec.acc.bits // 8 <= PACKED_BYTES
     widen_c = suffix(spec.c) != suffix(spec.sum)
     widest = max(s.size for s in strips) * lanes
@@ -158,10 +159,13 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     )  # fmt: skip
 
 
-def _k_block(spec: GemmSpec, columns: int) -> int:
+def _k_block(spec: GemmSpec, columns: int, pack_b: bool) -> int:
     """Steps of k between two visits of c: all of them, unless what is packed would outgrow L2 or a float32 sum of integers 2**24."""
     size = spec.acc.bits // 8
-    most = 2 * K_BLOCK if columns * spec.k * size <= PACKED_BYTES or columns * K_BLOCK * size > PACKED_BYTES else K_BLOCK
+    if columns * spec.k * size <= PACKED_BYTES:
+        most = K_MOST if pack_b else 2 * K_BLOCK
+    else:
+        most = 2 * K_BLOCK if columns * K_BLOCK * size > PACKED_BYTES else K_BLOCK
     if spec.acc != spec.sum:
         largest = max(-int(spec.a.min), int(spec.a.max)) * max(-int(spec.b.min), int(spec.b.max))
         most = min(most, 2**24 // largest // 64 * 64)

@@ -129,6 +129,9 @@ def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: 
 
 # ---------------------------------------------------------------------------------------------- kernels
 UNROLL = 2  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
+LINE = 64  # bytes of a cache line
+LONG = 256  # steps after which c, asked for at the start, may have left the first cache again
+NEAR_END = 64  # steps before the end, when a long kernel asks for all lines of c
 
 
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> Part:
@@ -150,9 +153,18 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
         at = f"a[x * lda + {at_row[i]}]" if spec.trans_a else f"a[{at_row[i]} * lda + x]"
         step.append(f"const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
     step.append("b += ldb; x++;")
-    turns = [(f"while (x < k - {UNROLL - 1}) {{", UNROLL)] + ([("if (x < k) {", 1)] if _is_uneven(spec, plan) else [])
-    for head, times in turns:
-        out += [f"    {head}", *(["        {", *(f"            {t}" for t in step), "        }"] * times), "    }"]
+    ask = " ".join(f"__builtin_prefetch(row + {j}, 1);" for j in range(0, vectors * lanes, LINE * 8 // spec.sum.bits))
+    out += [
+        f"    for (int64_t end = k < {LONG} ? k : k - {NEAR_END};; end = k) {{",
+        f"        while (x < end - {UNROLL - 1}) {{",
+        *(["            {", *(f"                {t}" for t in step), "            }"] * UNROLL),
+        "        }",
+        "        if (end == k) break;",
+        f"        for (int64_t i = 0; i < {rows}; i++) {{ const {c_type(spec.sum)} *row = c + (i < {rows - 1} ? i : last) * ldc; {ask} }}",
+        "    }",
+    ]  # fmt: skip
+    if _is_uneven(spec, plan):
+        out += ["    if (x < k) {", *(f"        {t}" for t in step), "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
         for x in cells:

@@ -1,7 +1,7 @@
 """Element by element, and transposed: kernels that only move bytes.
 
-An elementwise block owns a stretch of the arrays as one long row; a transposing block owns a square tile, which it reads along the rows of X and
-writes along the rows of Y.
+An elementwise block owns a stretch of the arrays as one long row; a transposing block owns a tile, which it reads along the rows of X and writes
+along the rows of Y. The tile is tall: what a block writes of a row of Y is then long, and few of its cache lines are another block's too.
 """
 
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
@@ -43,18 +43,18 @@ def gelu_program(size: int, block: int, dtype: str) -> PrimFunc:
     return result
 
 
-def transpose_program(rows: int, cols: int, block: int, dtype: str) -> PrimFunc:
-    """The tile program of Y = X^T for X (rows, cols)."""
+def transpose_program(rows: int, cols: int, block_rows: int, block_cols: int, dtype: str) -> PrimFunc:
+    """The tile program of Y = X^T for X (rows, cols), in blocks of X."""
 
     @T.prim_func
     def transpose(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((cols, rows), dtype)):
-        with T.Kernel(T.ceildiv(cols, block), T.ceildiv(rows, block)) as (bx, by):
-            tile = T.alloc_shared((block, block), dtype)
-            turned = T.alloc_shared((block, block), dtype)
-            T.copy(X[by * block, bx * block], tile)
-            for i, j in T.Parallel(block, block):
+        with T.Kernel(T.ceildiv(cols, block_cols), T.ceildiv(rows, block_rows)) as (bx, by):
+            tile = T.alloc_shared((block_rows, block_cols), dtype)
+            turned = T.alloc_shared((block_cols, block_rows), dtype)
+            T.copy(X[by * block_rows, bx * block_cols], tile)
+            for i, j in T.Parallel(block_cols, block_rows):
                 turned[i, j] = tile[j, i]
-            T.copy(turned, Y[bx * block, by * block])
+            T.copy(turned, Y[bx * block_cols, by * block_rows])
 
     result: PrimFunc = transpose
     return result
@@ -75,7 +75,12 @@ def gelu(size: int, *, dtype: str = "float32", block: int = 1 << 16) -> JITKerne
     return kernel
 
 
-def transpose(rows: int, cols: int, *, dtype: str = "float32", block: int = 32) -> JITKernel:
-    """A kernel Y = X^T for X (rows, cols), Y (cols, rows)."""
-    kernel: JITKernel = _transpose(rows, cols, block, dtype)
+def transpose_schedule(rows: int, cols: int) -> tuple[int, int]:
+    """Rows and columns of X of a block: 128 x 64 where they divide the whole, else 32 x 32."""
+    return (128, 64) if rows % 128 == 0 and cols % 64 == 0 else (32, 32)
+
+
+def transpose(rows: int, cols: int, *, dtype: str = "float32", block: tuple[int, int] | None = None) -> JITKernel:
+    """A kernel Y = X^T for X (rows, cols), Y (cols, rows), in blocks of so many rows and columns of X."""
+    kernel: JITKernel = _transpose(rows, cols, *(block or transpose_schedule(rows, cols)), dtype)
     return kernel

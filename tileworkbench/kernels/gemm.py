@@ -30,23 +30,29 @@ class Schedule:
         return f"{self.block_m}x{self.block_n}x{self.block_k}"
 
 
+PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C stream through
+
+FEW_ROWS = 256
+
+
 def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2) -> Schedule:
     """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each.
 
-    What is packed of B, 512 KiB, fits half an L2 of 1 MiB; each element of it is used 1024 times, and each of A, which stays in global memory,
-    512 times. A walk in long steps along K visits the results seldom.
+    A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
+    Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory.
     """
-    size = DType(dtype).bits // 8
-    wide = 512 if size > 2 else 256
-    rows, columns = _fit(m, 1024), _fit(n, wide)
+    rows = _fit(m, 2048)
+    depth = _fit(k, 512 if rows <= FEW_ROWS else 2048)
+    columns = _fit(n, max(64, min(512, PACKED_BYTES // (DType(dtype).bits // 8 * depth))))
     while columns > 64 and T.ceildiv(m, rows) * T.ceildiv(n, columns) < blocks:
         columns = _fit(n, columns // 2)
-    return Schedule(rows, columns, _fit(k, 512 if size > 2 else 2048 // size))
+    return Schedule(rows, columns, depth)
 
 
 def _fit(size: int, largest: int) -> int:
-    """The tile that covers `size` in equal parts of at most `largest`, rounded up to 16."""
-    parts = T.ceildiv(max(size, 1), largest)
+    """A tile of at most `largest`, a multiple of 16, that covers `size` in equal parts: exactly if up to twice the fewest parts can."""
+    fewest = T.ceildiv(max(size, 1), largest)
+    parts = next((p for p in range(fewest, 2 * fewest) if size % (16 * p) == 0), fewest)
     return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
 
 

@@ -7,8 +7,9 @@ A copy into a whole tile goes away if everything that reads the tile, until it i
 or a reduction's source, and may read the source instead: nothing in between writes it, or an argument that may be the same array. (An element
 that one iteration reads and then writes is an exception: in one array it is one element.) A copy out of a whole tile goes away if the parallel loop
 that last wrote every element of it may store to the destination instead, and so may the loops before it that made and changed the tile, if nobody
-else looks at the destination. A tile that is read, changed and written so falls into versions: the first is its source, the last ones its
-destination, and only those between are on chip.
+else looks at the destination. To a large destination only the last loop of all stores, once and past the caches (`stream_stores`); what comes
+before stays near. A tile that is read, changed and written so falls into versions: the first is its source, the last ones its destination, and
+only those between are on chip.
 
 Only what is certainly inside both buffers is forwarded, so that no loop gets tests that a copy does once.
 Requires: tile operations.  Preserves: everything else, and what the kernel computes.
@@ -40,6 +41,7 @@ from ..ir.stmt import (
     Store,
     While,
 )
+from .stream_stores import is_large
 from .tile_versions import TileVersions, inside
 
 MOST_READS = 3  # statements that read a tile's source in place: more of them are worth a copy near by
@@ -138,7 +140,7 @@ class _Forward(TileVersions):
         makers = [n for n in range(place) if mentions(body[n], tile)]
         if not makers or not self.is_last_use(body, place, tile):
             return None
-        if tile.type != out.buffer.type:
+        if tile.type != out.buffer.type or is_large(out.buffer):
             makers = makers[-1:]
         for first in makers:
             new = self.stored(body[first:place], tile, out)

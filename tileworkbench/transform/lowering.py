@@ -18,6 +18,7 @@ from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
+from .fetch_pieces import fetch_pieces
 from .fetch_rows import fetch_rows
 from .fission_threads import fission_threads
 from .flatten_accesses import flatten_accesses
@@ -89,6 +90,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(sum_squares, because="rows that are summed side by side need no sums of their own"),
     Step(stream_stores, because="speaks of the vector loops that the steps before leave"),
     Step(fetch_rows, because="asks beside the calls of sum_squares and in the pieces of stream_stores"),
+    Step(fetch_pieces, because="leaves alone what fetch_rows has asked for"),
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),

@@ -51,10 +51,11 @@ def _written_once(kernel: Kernel) -> set[Buffer]:
                 count[dst.root] = count[src.root] = 2
             case _:
                 pass
-    return {b for b, uses in count.items() if uses == 1 and b.scope == "global" and _is_large(b)}
+    return {b for b, uses in count.items() if uses == 1 and b.scope == "global" and is_large(b)}
 
 
-def _is_large(b: Buffer) -> bool:
+def is_large(b: Buffer) -> bool:
+    """Whether nobody will find the whole of `b` in a cache."""
     return b.type.bits in (16, 32) and b.strides is None and all(isinstance(d, Const) for d in b.shape) and b.static_bytes() >= _LARGE
 
 

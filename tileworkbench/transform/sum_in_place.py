@@ -6,7 +6,8 @@ After:   if C is apart from A and B: for ko: gemm C[by * 64 :+ 64, bx * 64 :+ 64
 
 The kernels fetch results that they will add to ahead of time, so a separate pass over the accumulator, which waits for memory, goes away. A tile
 qualifies if it has the dtype of C, starts at 0, and nothing but the products and the copy uses it; if nothing else in the launch uses C; and if no
-other block writes that part of C. One array may be passed twice, so the block asks whether C is another than every argument; and where the region
+other block writes that part of C. A float32 tile of a single product may also go to a 16-bit C: kernels sum those in float32, and round once like the
+copy. One array may be passed twice, so the block asks whether C is another than every argument; and where the region
 may stick out of C, whether it is inside.
 
 Requires: tile operations, no thread-level statements.  Preserves: everything else.
@@ -63,6 +64,9 @@ class _Sum:
     test: Expr
 
 
+NARROWER = ("float16", "bfloat16")
+
+
 class _Sums(Scoped):
     def __init__(self, kernel: Kernel, asks: bool) -> None:
         super().__init__()
@@ -116,6 +120,8 @@ class _Sums(Scoped):
             return None
         if any(has_load(e) for _, start, stop in loops for e in (start, stop)):
             return None
+        if tile.type != region.buffer.type and not all(self.is_once(a, b) for _, a, b in loops):
+            return None
         runs = [
             Binary("lt", cast(a, INDEX), cast(b, INDEX))
             for _, a, b in loops
@@ -127,6 +133,11 @@ class _Sums(Scoped):
         apart = [Apart(b, region.buffer) for b in others] if region.buffer in self.params else []
         return _Sum(fill, work, direct, every([*apart, test_inside(region, self.bounds), *runs]))
 
+    def is_once(self, start: Expr, stop: Expr) -> bool:
+        """Whether a loop from `start` to `stop` runs once."""
+        count = self.bounds.sum(cast(stop, INDEX)) - self.bounds.sum(cast(start, INDEX))
+        return not count.terms and count.const == 1
+
     def is_result(self, copy: Copy) -> bool:
         """Whether `copy` takes a whole tile to a matrix in global memory that nothing else uses and no other block writes."""
         tile, region = copy.src.buffer, copy.dst
@@ -135,7 +146,7 @@ class _Sums(Scoped):
         if not tile.is_on_chip or tile.view_of is not None or c.is_on_chip or c.view_of is not None or self.mentions[c] != 1 or c.strides is not None:
             return False
         if (
-            tile.type != c.type
+            not (tile.type == c.type or tile.type == "float32" and c.type in NARROWER)
             or c.type.bits < 8
             or steps is None
             or len(steps) < 2

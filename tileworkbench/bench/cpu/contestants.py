@@ -11,7 +11,7 @@ import numpy as np
 from ...kernels import attention, elementwise, gemm, linear, norms, softmax
 from ...runtime.jit import compile
 from ...runtime.kernel import JITKernel
-from .entry import EPS, Entry, Run, inputs, one_way
+from .entry import EPS, Entry, Run, inputs, one_way, room
 from .problems import SCALE_COLUMNS, Problem
 from .tilelang_peer import tilelang_entry
 from .torch_peer import torch_entry
@@ -21,7 +21,7 @@ def ours(p: Problem) -> Entry:
     """The library's tile program with its default schedule, compiled for the default target."""
     kernel, schedule, shape, dtype = _kernel(p)
     arrays = inputs(p)
-    out = np.zeros(shape, arrays[0].dtype if dtype == "" else dtype)
+    out = room(shape, arrays[0].dtype if dtype == "" else dtype)
     kernel.num_threads = p.threads
     return one_way(lambda: kernel(*arrays, out), out, f"tileworkbench, {kernel.facts.compiler}", schedule)
 
@@ -31,7 +31,7 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
     match p.kind:
         case "gemm":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype)
+            s = gemm.default_schedule(m, n, k, p.dtype, p.threads)
             out, total = ("int32", "int32") if p.dtype == "int8" else (p.dtype, "float32")
             program = gemm.program(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, p.dtype, out, False, total)
             return compile(program), str(s), (m, n), "int32" if p.dtype == "int8" else ""
@@ -57,7 +57,8 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(make[p.kind]()), str(some), p.shape, ""
         case "transpose":
             rows, cols = p.shape
-            return compile(elementwise.transpose_program(rows, cols, 32, p.dtype)), "32x32", (cols, rows), ""
+            tall, wide = elementwise.transpose_schedule(rows, cols)
+            return compile(elementwise.transpose_program(rows, cols, tall, wide, p.dtype)), f"{tall}x{wide}", (cols, rows), ""
         case _:
             one = {"add": elementwise.add_program, "gelu": elementwise.gelu_program}[p.kind]
             return compile(one(p.shape[0], 1 << 16, p.dtype)), "65536", p.shape, ""
@@ -69,15 +70,15 @@ def numpy_entry(p: Problem) -> Entry | None:
     match (p.kind, p.dtype):
         case ("gemm" | "gemv", "float32"):
             a, b = inputs(p) if p.kind == "gemm" else inputs(p)[::-1]
-            out = np.empty((*a.shape[:-1], *b.shape[1:]), np.float32)
+            out = room((*a.shape[:-1], *b.shape[1:]), np.float32)
             return one_way(lambda: np.matmul(a, b, out=out), out, version)
         case ("add", _):
             x, y = inputs(p)
-            out = np.empty_like(x)
+            out = room(x.shape, x.dtype)
             return one_way(lambda: np.add(x, y, out=out), out, version)
         case ("transpose", _):
             given = inputs(p)[0]
-            out = np.empty(p.shape[::-1], np.float32)
+            out = room(p.shape[::-1], np.float32)
             return one_way(lambda: np.copyto(out, given.T), out, version)
         case _:
             return None
@@ -88,7 +89,7 @@ def copy_entry(p: Problem) -> Entry | None:
     if not p.is_copy_bound:
         return None
     given = inputs(p)[0]
-    out = np.empty_like(given)
+    out = room(given.shape, given.dtype)
     ways: dict[str, Run] = {"numpy.copyto": lambda: np.copyto(out, given)}
     if importlib.util.find_spec("torch") is not None:
         import torch

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...base.cpu import host_isa
-from .entry import Entry, inputs, one_way
+from .entry import Entry, inputs, one_way, room
 from .problems import Problem
 
 TILE = 64
@@ -36,7 +36,7 @@ def tilelang_entry(p: Problem) -> Entry | None:
     logging.getLogger("tilelang").setLevel(logging.ERROR)
     flags = ["-O3", *host_isa().march]
     kernel = tilelang.compile(make(tilelang.language, p), target="c", execution_backend="cython", compile_flags=flags)
-    out = np.zeros(shape, np.float32)
+    out = room(shape, np.float32)
     tensors = [torch.from_numpy(a) for a in (*inputs(p), out)]
     return one_way(lambda: kernel(*tensors), out, f"tilelang {tilelang.__version__}", f"{TILE}x{TILE}x{TILE}")
 

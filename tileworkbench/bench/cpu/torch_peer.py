@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .entry import EPS, Entry, Run, inputs, unpacked
+from .entry import EPS, Entry, Run, inputs, room, unpacked
 from .problems import Problem
 
 
@@ -52,7 +52,7 @@ class _Work:
         """A tensor on NumPy's memory, which asks for huge pages as that of all other arrays here."""
         dtype = (self.t[0] if like is None else like).dtype
         size = dtype.itemsize
-        made = np.empty(shape, {1: np.int8, 2: np.int16, 4: np.int32}[size])
+        made = room(shape, {1: np.int8, 2: np.int16, 4: np.int32}[size])
         return self.torch.from_numpy(made).view(dtype)
 
     def ways(self) -> dict[str, Run]:

@@ -1,7 +1,8 @@
 """Reductions of sixteen float32 rows at once, which share the work of folding a vector to one number.
 
-Each row becomes a vector of partial results. Then, in four rounds, halves (quarters, eighths, single lanes) of two rows' vectors are brought side
-by side and combined, so that the last vector holds row by row what each row comes to. Rules for NaN are those of `twb_row_*`.
+Each row becomes a vector of partial results; rows do not wait for each other, so the processor keeps several going. Then, in four rounds, halves
+(quarters, eighths, single lanes) of two rows' vectors are brought side by side and combined, so that the last vector holds row by row what each row
+comes to. Rules for NaN are those of `twb_row_*`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ _ROWS = """\
 twb_vf v[16];
 for (int r = 0; r < 16; r++) {
     const float *const y = x_ + r * ld;
-    twb_vf a = (twb_vf){0} + $identity, b = a, c = a, d = a;
-    int64_t i = 0;
-    for (; i + 64 <= n; i += 64) { $four }
-    for (; i + 16 <= n; i += 16) $one
-    v[r] = $all;
+    twb_vf a = (twb_vf){0} + $identity;
+    for (int64_t i = 0; i + 16 <= n; i += 16) a = $more;
+    v[r] = a;
 }
 $tree
 *(twb_vf *)out = v[0];
@@ -41,20 +40,17 @@ def strip_functions() -> tuple[CFunction, ...]:
 
 
 def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> CFunction:
-    # a row that comes to the identity may have had only NaN
-    again = f"    if (out[r] == {identity}) out[r] = twb_row_{op}_f32(x_ + r * ld, n);\n"
+    unless_nan = f"    if (out[r] == {identity}) out[r] = twb_unless_nan_f32(x_ + r * ld, n, out[r]);\n"
     return function(
         f"void twb_rows_{op}_f32(const float *x_, int64_t ld, int64_t n, float *out)",
         _ROWS,
         f"twb_row_{op}_f32",
         op=op,
         identity=identity,
-        four=" ".join(f"{x} = {two(f'*(const twb_vf *)(y + i + {16 * q})', x)};" for q, x in enumerate("abcd")),
-        one=f"a = {two('*(const twb_vf *)(y + i)', 'a')};",
-        all=two(f"({two('a', 'b')})", f"({two('c', 'd')})"),
+        more=two("*(const twb_vf *)(y + i)", "a"),
         tree="\n".join(_tree(two)),
         step=step,
-        last="" if op == "sum" else again,
+        last="" if op == "sum" else unless_nan,
     )
 
 
