@@ -216,6 +216,27 @@ def _narrow_case(short: str) -> Case:
     return Case(f"conversion {short}", text, lambda: [values, np.zeros(n, np.float32), np.zeros(every, np.float32)], expected)
 
 
+def _from_double() -> Case:
+    """Just above, at and just below the middle of two neighbours: rounding through float32 would make all three a tie."""
+    mantissa = {"f16": 10, "bf16": 7, "e4m3": 3, "e5m2": 2}
+    ways = [(s, sign * (1 + 2.0 ** -(m + 1) + tiny)) for s, m in mantissa.items() for sign in (1, -1) for tiny in (2.0**-40, 0.0, -(2.0**-40))]
+    lines = [f"c[{i}] = twb_{s}_to_f32(twb_f64_to_{s}(a[{i}])); d[{i}] = twb_f64_to_odd_f32(a[{i}]);" for i, (s, _) in enumerate(ways)]
+    text = 'extern "C" __global__ void k(twb_global<const double> a, twb_global<float> c, twb_global<float> d) {\n' + "\n".join(lines) + "\n}"
+    values = np.array([v for _, v in ways])
+    wanted = [np.sign(v) * (1 + (2.0 ** -mantissa[s] if abs(v) > 1 + 2.0 ** -(mantissa[s] + 1) else 0)) for s, v in ways]
+
+    def odd(v: float) -> float:
+        near = np.float32(v)
+        if float(near) == v or near.view(np.uint32) & 1:
+            return float(near)
+        return float(np.nextafter(near, np.float32(np.inf if v > float(near) else -np.inf)))
+
+    return Case(
+        "float64 to narrow floats", text, lambda: [values, np.zeros(len(ways), np.float32), np.zeros(len(ways), np.float32)],
+        lambda _: {1: np.array(wanted, np.float32), 2: np.array([odd(float(v)) for v in values], np.float32)}, block=1,
+    )  # fmt: skip
+
+
 def _pairs() -> Case:
     """Pairs: what the single conversions give; saturation gives the largest number."""
     n = 64
@@ -321,5 +342,5 @@ def _to_integers() -> Case:
 
 
 CASES = (
-    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), *(_narrow_case(s) for s in NARROW), _pairs(), _to_integers(),
+    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), *(_narrow_case(s) for s in NARROW), _from_double(), _pairs(), _to_integers(),
 )  # fmt: skip

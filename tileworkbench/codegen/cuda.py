@@ -9,7 +9,7 @@ import numpy as np
 
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
-from ..base.errors import InternalError, TileError, UnsupportedError
+from ..base.errors import TileError, UnsupportedError
 from ..base.span import Span
 from ..device import FUNCTIONS
 from ..ir.build import index
@@ -130,7 +130,7 @@ class _Emitter(CFamily):
             case Collective():
                 self.collective(s)
             case _:
-                raise InternalError(f"no CUDA for {type(s).__name__}")
+                raise UnsupportedError(f"{type(s).__name__} on a GPU, so far", span=s.span, hint='target="c" runs it')
 
     def collective(self, s: Collective) -> None:
         args = [self.plain(a) for a in s.args]

@@ -29,7 +29,25 @@ SHAPES = {"f16": (5, 10, "false", 16), "bf16": (8, 7, "false", 16), "e4m3": (4, 
 
 def convert_functions() -> tuple[DeviceFunction, ...]:
     """Bits, narrow <-> float32, pairs, saturating integers."""
-    return (*_bits(), *(f for short in SHAPES for f in _narrow(short)), *_pairs(), *_integers())
+    return (*_bits(), *(f for short in SHAPES for f in _narrow(short)), *_from_double(), *_pairs(), *_integers())
+
+
+def _from_double() -> tuple[DeviceFunction, ...]:
+    """float64 to narrow floats, rounded once: first to the odd neighbour in float32, which keeps what the second rounding has to know."""
+    odd = (
+        "float f = (float)x; double back = (double)f; uint32_t u = twb_bits_f32(f);\n"
+        "if (back == x || x != x || (u & 1u)) return f;\n"
+        "return twb_f32_bits((back < 0 ? -back : back) < (x < 0 ? -x : x) ? u + 1u : u - 1u);"
+    )
+    first = same("float twb_f64_to_odd_f32(double x)", odd, "The float32 that equals x, else of its two neighbours the odd one.", "twb_bits_f32", "twb_f32_bits")
+    rest = (
+        same(
+            f"twb_{short} twb_f64_to_{short}(double x)", f"return twb_f32_to_{short}(twb_f64_to_odd_f32(x));",
+            f"Round a float64 to {short}, once.", "twb_f64_to_odd_f32", f"twb_f32_to_{short}",
+        )
+        for short in SHAPES
+    )  # fmt: skip
+    return (first, *rest)
 
 
 def _bits() -> tuple[DeviceFunction, ...]:

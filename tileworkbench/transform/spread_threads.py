@@ -19,8 +19,8 @@ from ..analysis.uses import uses
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.expr import Binary, Buffer, Expr, Load
-from ..ir.node import Node, replace, rewrite
+from ..ir.expr import Binary, Buffer, Expr, Load, is_const
+from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
     Atomic,
@@ -151,6 +151,14 @@ class _Spread:
             case _:
                 return (stmt,)
 
+    def told(self, stmt: Atomic) -> Body:
+        """An atomic that the block does once, whose old value every thread gets."""
+        assert stmt.result is not None
+        tile = self.tile(f"{stmt.result.hint or stmt.result.name}_told", (1,), stmt.result.type)
+        old = self.names.var(stmt.result.hint or stmt.result.name, stmt.result.type)
+        ask = If(Binary("eq", self.thread, index(0)), (replace(stmt, result=old), Store(tile, (index(0),), old)), span=stmt.span)
+        return (Sync(span=stmt.span), ask, Sync(span=stmt.span), Let(stmt.result, Load(tile, (index(0),)), span=stmt.span))
+
     def by_one(self, stmt: Stmt) -> Stmt:
         """What a block does once."""
         return If(Binary("eq", self.thread, index(0)), (stmt,), span=stmt.span)
@@ -159,8 +167,13 @@ class _Spread:
     def loop(self, loop: ParallelFor) -> Body:
         """Each thread runs the iterations that it owns."""
         placed = self.place.loops.get(id(loop))
+        if any(is_const(e, 0) for e in loop.extents):
+            return ()
         if placed is None:
             return self.strided(loop)
+        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop))
+        if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
+            raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
 
         def body(register: Expr) -> Body | None:
             cell = coordinates(placed, self.thread, register)
@@ -169,7 +182,9 @@ class _Spread:
             if inside is None:
                 return None
             test = is_live(placed, self.thread, loop.vars)
-            if placed.copies > 1:
+            if asks and placed.copies > 1:
+                inside = (If(is_first(placed, self.thread), inside, span=loop.span),)
+            elif placed.copies > 1:
                 inside = tuple(self.once(s, placed) for s in inside)
             return (*lets, *((If(test, inside, span=loop.span),) if test != TRUE else inside))
 

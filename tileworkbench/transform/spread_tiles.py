@@ -18,7 +18,7 @@ from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, is_const
 from ..ir.node import replace
-from ..ir.stmt import Body, Collective, For, Gemm, If, Reduce, Region, Scan, Stmt, Store, Sync
+from ..ir.stmt import Body, Collective, For, Gemm, If, Reduce, Region, Scan, Stmt, Store, Sync, whole
 from ..layout.algebra import Array
 from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
@@ -84,6 +84,8 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
         return _moved(dst, tuple(index(0) if is_const(e, 1) else next(moving) for e in dst.extents))
 
     own = s.place.fragments.get(dst.buffer)
+    if src.buffer.root == dst.buffer.root:
+        out.append(Sync())  # all of the source is read before any of the destination is written
     if own is None or own == (rows if lower else with_one(rows, dim)):
         return (*out, *s.each(rows, lambda r: _give(stmt, s, rows, r, there, Load(sums, (r,)), work), stmt))
     tile = s.tile(f"{dst.buffer.name}_rows", rows.shape, work)  # the rows of the source lie elsewhere than those of the destination
@@ -189,9 +191,19 @@ def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digi
 
 # ---------------------------------------------------------------------------------------------- scans and products
 def spread_scan(stmt: Scan, s: Spreading) -> Body:
-    """Rows go to threads; the source is read before anything is written, row by row."""
+    """Rows go to threads. A source that the destination overlaps is copied first; where they are one, a row is read as it is written."""
     src, dst, dim = stmt.src, stmt.dst, stmt.dim
     extents = src.static_extents()
+    if src.buffer.root == dst.buffer.root and src != dst:
+        tile = s.tile(f"{src.buffer.name}_read", extents, src.buffer.type)
+        cells = flat(extents, s.place.threads)
+
+        def take(register: Expr) -> Body:
+            cell = coordinates(cells, s.thread, register)
+            test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
+            return _guarded(test, Store(tile, cell, Load(src.buffer, _moved(src, cell))))
+
+        return (*s.each(cells, take, stmt), Sync(), *spread_scan(replace(stmt, src=whole(tile)), s))
     lines = flat(tuple(n for d, n in enumerate(extents) if d != dim) or (1,), s.place.threads)
     work = FLOAT32 if dst.buffer.type.is_float and dst.buffer.type.bits < 32 else dst.buffer.type
     so_far = s.array("so_far", 1, work)
@@ -246,7 +258,8 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         return _guarded(test, Store(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)), value))
 
     walk = For(depth, index(0), index(k), s.each(cells, sum_up, stmt), span=stmt.span)
-    return (*s.each(cells, start, stmt), walk, *s.each(cells, finish, stmt))
+    meet = (Sync(),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()  # the factors are read before a result is written
+    return (*s.each(cells, start, stmt), walk, *meet, *s.each(cells, finish, stmt))
 
 
 def _guarded(test: Expr, stmt: Stmt) -> Body:
