@@ -73,3 +73,8 @@ def test_nothing_changes_at_the_end_of_an_array() -> None:
     kern: Kernel = kernel("k", (W, Y), [block((1,), (BX,), body, (S,))])
     assert "twb_ask_ahead(&W[" in source_of(kern).text
     agree(kern, [random_array((8, 1024), "float32", n) for n in range(2)], rtol=1e-5)
+
+
+def test_a_loop_without_a_body_stays() -> None:
+    kern = kernel("k", (W, Y), [block((1,), (BX,), (Loop(G, ix(0), ix(64), ()),), (S,))])
+    assert fetch_pieces(kern) is kern
