@@ -159,7 +159,7 @@ class _Placer:
 
     def begin(self, loop: ParallelFor) -> bool:
         """Spread a loop that no fragment decides."""
-        if id(loop) in self.out.loops or not all(isinstance(e, Const) for e in loop.extents):
+        if id(loop) in self.out.loops or not all(isinstance(e, Const) and int(e.value) > 0 for e in loop.extents):
             return False
         shape = tuple(int(e.value) for e in loop.extents if isinstance(e, Const))
         widest = max((n.buffer.type.bits for n in walk(loop) if isinstance(n, (Load, Store))), default=32)

@@ -5,13 +5,14 @@ The functions that it calls are those of `device/`; their text is put in front b
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import TileError, UnsupportedError
 from ..base.span import Span
-from ..device import FUNCTIONS
 from ..ir.build import index
 from ..ir.expr import Buffer, Const, Expr
 from ..ir.lowered import Declare, Fail, Grid, Loop, SetElement
@@ -27,9 +28,9 @@ _TYPES = {"f16": "twb_f16", "bf16": "twb_bf16", "e4m3": "twb_e4m3", "e5m2": "twb
 _VOTES = {"any": "twb_any", "all": "twb_all", "ballot": "twb_ballot"}
 
 
-def emit_cuda(kernel: Kernel) -> CudaSource:
-    """CUDA text for a lowered kernel."""
-    return _Emitter(kernel).source()
+def emit_cuda(kernel: Kernel, functions: Container[str]) -> CudaSource:
+    """CUDA text for a lowered kernel, which may call the device functions named in `functions`. Raises: UnsupportedError for another one."""
+    return _Emitter(kernel, functions).source()
 
 
 def cuda_type(dtype: DType) -> str:
@@ -38,9 +39,9 @@ def cuda_type(dtype: DType) -> str:
 
 
 class _Emitter(CFamily):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, functions: Container[str]) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.kernel, self.functions = kernel, functions
         self.out = Writer()
         self.asserts: dict[int, tuple[str, Span | None]] = {}
 
@@ -185,7 +186,7 @@ class _Emitter(CFamily):
 
     def call(self, name: str, *args: str) -> str:
         if name.startswith("twb_"):
-            if name not in FUNCTIONS:
+            if name not in self.functions:
                 raise UnsupportedError(f"{name} is not in the device library")
             self.called[name] = None
         return f"{name}({', '.join(args)})"

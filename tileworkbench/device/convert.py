@@ -39,7 +39,13 @@ def _from_double() -> tuple[DeviceFunction, ...]:
         "if (back == x || x != x || (u & 1u)) return f;\n"
         "return twb_f32_bits((back < 0 ? -back : back) < (x < 0 ? -x : x) ? u + 1u : u - 1u);"
     )
-    first = same("float twb_f64_to_odd_f32(double x)", odd, "The float32 that equals x, else of its two neighbours the odd one.", "twb_bits_f32", "twb_f32_bits")
+    first = same(
+        "float twb_f64_to_odd_f32(double x)",
+        odd,
+        "The float32 that equals x, else of its two neighbours the odd one.",
+        "twb_bits_f32",
+        "twb_f32_bits",
+    )
     rest = (
         same(
             f"twb_{short} twb_f64_to_{short}(double x)", f"return twb_f32_to_{short}(twb_f64_to_odd_f32(x));",

@@ -170,7 +170,7 @@ def package_stamp() -> str:
     """Changes with every edit of the compiler's own source, so that a working copy never runs code of yesterday's emitter."""
     root = Path(__file__).parent.parent
     digest = sha256()
-    for folder in ("base", "ir", "analysis", "transform", "codegen", "runtime"):
+    for folder in ("base", "layout", "ir", "analysis", "transform", "codegen", "device", "runtime"):
         for path in sorted((root / folder).rglob("*.py")):
             info = path.stat()
             digest.update(json.dumps([str(path.relative_to(root)), info.st_size, info.st_mtime_ns]).encode())

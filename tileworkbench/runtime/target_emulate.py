@@ -15,6 +15,7 @@ from ..base.errors import InternalError
 from ..base.span import Span
 from ..codegen.cuda import emit_cuda
 from ..codegen.cuda_source import CudaSource, Number, Parameter, Pointer
+from ..device import FUNCTIONS
 from ..emulator import Program
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
@@ -41,7 +42,7 @@ def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRec
         clock[0] = now
 
     lowered = run_cuda_steps(kernel, observe=observe)
-    return emit_cuda(lowered), tuple(records)
+    return emit_cuda(lowered, FUNCTIONS), tuple(records)
 
 
 class Emulated:

@@ -33,7 +33,13 @@ def fetch_pieces(kernel: Kernel) -> Kernel:
 
 class _Fetch(Scoped):
     def on_stmt(self, stmt: Stmt) -> Result:
-        if not isinstance(stmt, Loop) or not stmt.body or stmt.simd or stmt.label or not (isinstance(stmt.start, Const) and isinstance(stmt.stop, Const)):
+        if (
+            not isinstance(stmt, Loop)
+            or not stmt.body
+            or stmt.simd
+            or stmt.label
+            or not (isinstance(stmt.start, Const) and isinstance(stmt.stop, Const))
+        ):
             return stmt
         *before, last = stmt.body
         if not isinstance(last, Loop) or not last.simd or not all(isinstance(s, (Let, Declare)) for s in before):

@@ -145,9 +145,7 @@ class _Spread:
             case Atomic(result=None):
                 return (self.by_one(stmt),)
             case Atomic():
-                raise UnsupportedError(
-                    "an atomic outside a parallel loop that gives the old value", span=stmt.span, hint="ask for the thread's index"
-                )
+                return self.told(stmt)
             case _:
                 return (stmt,)
 

@@ -58,10 +58,15 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   /* softmax.py:52: for i, j in T.Parallel(block, cols): */
   #pragma unroll
   for (int64_t r = 0; r < 4; r += 1) {
+    /* softmax.py:53: x[i, j] = x[i, j] * total[i] */
+    x_r[r] = x_r[r] * total_r[0];
+  }
+  /* softmax.py:54: T.copy(x, Y[bx * block, 0]) */
+  #pragma unroll
+  for (int64_t r = 0; r < 4; r += 1) {
     const int64_t i = tx / 32;
     const int64_t j = r + tx % 32 * 4;
-    /* softmax.py:53: Y[bx * block + i, j] = T.cast(x[i, j] * total[i], dtype) */
-    Y[(bx * 4 + i) * 128 + j] = x_r[r] * total_r[0];
+    Y[(bx * 4 + i) * 128 + j] = x_r[r];
   }
 }
 
