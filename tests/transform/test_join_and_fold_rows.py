@@ -14,7 +14,7 @@ from tileworkbench.analysis.rows import STRIP
 from tileworkbench.base.dtypes import INDEX, INT32
 from tileworkbench.ir.build import cast
 from tileworkbench.ir.expr import Buffer, CallExtern, Expr
-from tileworkbench.ir.lowered import Address, Element, LibraryCall, Loop, SetElement
+from tileworkbench.ir.lowered import Address, Declare, Element, LibraryCall, Loop, SetElement
 from tileworkbench.ir.node import walk
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import Copy, Evaluate, Fill, For, Kernel, ParallelFor, Reduce, Stmt
@@ -223,3 +223,16 @@ def test_the_result_of_a_row_may_be_read_by_the_next_statement_only_in_its_row()
     ]
     kern = program(body)
     same(kern)
+
+
+def test_a_loop_does_not_pass_the_place_where_its_scalar_is_made() -> None:
+    """A scan in rows of a strip keeps a running scalar: its loop may not join one in front of the declaration."""
+    running = Buffer("running", (ix(1),), F32, "var")
+    i, j = Var("i"), Var("j")
+    first = Loop(i, ix(0), ix(STRIP), (SetElement(s, i, mul(Element(s, i), 2.0)),))
+    step = SetElement(running, ix(0), add(Element(running, ix(0)), Element(t, j)))
+    second = Loop(j, ix(0), ix(STRIP), (step, SetElement(t, j, Element(running, ix(0)))))
+    kern = kernel("k", (X,), [block((1,), (BX,), [first, Declare(running, const(0.0, F32)), second], (s, t))])
+    assert join_rows(kern) is kern
+    joined = join_rows(kernel("k", (X,), [block((1,), (BX,), [first, Loop(j, ix(0), ix(STRIP), (SetElement(t, j, Element(t, j)),))], (s, t))]))
+    assert sum(isinstance(n, Loop) for n in walk(joined)) == 1  # without the scalar they do

@@ -54,6 +54,8 @@ def touched(stmt: Stmt, bounds: Bounds) -> Touched | None:
                 CallExtern() | AtomicOp() | GemmCall() | PrintLine() | Return() | Fail() | Break() | Continue() | EndIteration() | While() | Address()
             ):
                 return None
+            case Declare(buffer) if node is stmt:
+                found.append(Stretch(buffer, Linear({}), None, True))  # nothing that uses it may go in front of it
             case Declare(buffer):
                 private.add(buffer)
             case Loop(var) | Let(var):
