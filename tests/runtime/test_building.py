@@ -13,6 +13,7 @@ import pytest
 import tileworkbench
 import tileworkbench.language as T
 from tileworkbench.base.errors import CompilerError
+from tileworkbench.kernels import attention
 from tileworkbench.runtime import building, cache, toolchain
 from tileworkbench.runtime.kernel import JITKernel
 
@@ -142,3 +143,13 @@ def test_housekeeping_knows_the_parts(fresh_cache: Path, needs_apart: toolchain.
     assert cache.info().size_bytes > objects > 0
     assert cache.clear() == 1
     assert not list(fresh_cache.glob("parts/*/*"))
+
+
+def test_functions_of_the_library_that_do_much_are_parts(fresh_cache: Path, needs_apart: toolchain.Compiler) -> None:
+    kernel = tileworkbench.compile(attention.program(1, 1, 128, 64, False, 64, 64, "float32"), target="c", out_idx=-1)
+    found = parts(fresh_cache)
+    assert {"twb_rows_max_f32", "twb_rows_sum_f32"} <= set(found)
+    assert all(f"static __attribute__((noinline, unused)) void {name}(" in kernel.get_kernel_source() for name in found)
+    q, k, v = (np.random.default_rng(s).standard_normal((1, 1, 128, 64), np.float32) for s in range(3))
+    weights = np.exp(q[0, 0].astype(np.float64) @ k[0, 0].T / 8)
+    np.testing.assert_allclose(kernel(q, k, v)[0, 0], weights / weights.sum(1, keepdims=True) @ v[0, 0], atol=2e-5)

@@ -13,7 +13,7 @@ from ..ir.node import walk
 from ..ir.stmt import Body, Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_family import CFamily
 from .c_names import c_name, c_string
-from .clib import FLAGS, LINK_FLAGS, c_type, library
+from .clib import FLAGS, LINK_FLAGS, c_type, files_apart, library
 from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
 from .source import CSource
@@ -56,7 +56,7 @@ class _Emitter(CFamily):
         shift = parts.count("\n")
         lines = {number + shift: span for number, span in self.out.spans.items()}
         asserts = tuple(self.asserts[i] for i in sorted(self.asserts))
-        apart = tuple(part.file(self.isa) for part in gemm_parts(*self.gemms))
+        apart = (*files_apart(self.needs(), self.isa), *(part.file(self.isa) for part in gemm_parts(*self.gemms)))
         return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, apart)
 
     @property
@@ -65,8 +65,7 @@ class _Emitter(CFamily):
 
     def preamble(self) -> str:
         """The signature, the library functions in use, the micro-kernels and the author's own C."""
-        needs = [*self.called, *(name for spec in self.gemms for name in gemm_needs(spec))]
-        parts = [f"/* {self.signature()} */\n", library(needs, self.isa)]
+        parts = [f"/* {self.signature()} */\n", library(self.needs(), self.isa)]
         if self.prints:
             parts.append("extern int printf(const char *, ...); extern int fflush(void *);\n")
         if self.scratch_bytes:
@@ -78,6 +77,10 @@ class _Emitter(CFamily):
         parts.append(gemm_text(*self.gemms))
         parts += [text.rstrip("\n") + "\n" for text in self.kernel.imports]
         return "".join(parts) + "\n"
+
+    def needs(self) -> list[str]:
+        """The library functions that the text calls."""
+        return [*self.called, *(name for spec in self.gemms for name in gemm_needs(spec))]
 
     def signature(self) -> str:
         def shape(buffer: Buffer) -> str:

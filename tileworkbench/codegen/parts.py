@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 from ..base.cpu import Isa
 from .clib import library
+from .clib.function import DEFINED, HIDDEN, apart_text
 
-DEFINED = "TWB_APART"
-_HIDDEN = '__attribute__((visibility("hidden")))'  # so a call needs no table of addresses
+__all__ = ["DEFINED", "Part", "parts_of", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,11 @@ class Part:
 
     def text(self) -> str:
         """The function inside a kernel's text."""
-        body = "\n".join(self.lines)
-        return f"#ifdef {DEFINED}\nextern {_HIDDEN} {self.head};\n#else\nstatic __attribute__((noinline, unused)) {self.head} {{\n{body}\n#endif"
+        return apart_text(self.head, "\n".join(self.lines))
 
     def file(self, isa: Isa) -> str:
         """The function as a C file of its own."""
-        return "".join([library(self.needs, isa), *(f"{t}\n" for t in self.types), f"{_HIDDEN} {self.head} {{\n", *(f"{x}\n" for x in self.lines)])
+        return "".join([library(self.needs, isa), *(f"{t}\n" for t in self.types), f"{HIDDEN} {self.head} {{\n", *(f"{x}\n" for x in self.lines)])
 
 
 def text_of(pieces: Iterable[str | Part]) -> str:

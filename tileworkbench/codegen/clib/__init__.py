@@ -64,6 +64,14 @@ def library(names: Iterable[str], isa: Isa | None = None) -> str:
     return "".join(parts)
 
 
+def files_apart(names: Iterable[str], isa: Isa | None = None) -> tuple[str, ...]:
+    """A C file for each function that `library(names)` leaves to be compiled apart."""
+    done: dict[str, CFunction] = {}
+    for name in names:
+        _add(name, done)
+    return tuple(library(f.needs, isa) + f.alone() for f in done.values() if f.is_apart)
+
+
 def _add(name: str, done: dict[str, CFunction]) -> None:
     if name in done:
         return

@@ -6,7 +6,7 @@ bool uint8_t, 4-bit integers two to a byte (low half first) and int8_t/uint8_t a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Template
 
 from ...base.dtypes import DType
@@ -37,17 +37,28 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 """
 
 
+DEFINED = "TWB_APART"
+HIDDEN = '__attribute__((visibility("hidden")))'  # so a call needs no table of addresses
+
+
+def apart_text(head: str, body: str) -> str:
+    """A function of a kernel's text of which only a declaration is left where TWB_APART is defined; `body` is what follows the head's brace."""
+    return f"#ifdef {DEFINED}\nextern {HIDDEN} {head};\n#else\nstatic __attribute__((noinline, unused)) {head} {{\n{body}\n#endif"
+
+
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """One `static inline` C function: `head` is "result name(params)", `body` its statements, `needs` the functions it calls.
+    """One C function: `head` is "result name(params)", `body` its statements, `needs` the functions it calls.
 
-    `declares` is text at file scope that the function needs (a vector type); functions that share one get it once.
+    `declares` is text at file scope that the function needs (a vector type); functions that share one get it once. It is inlined, or if it `is_apart`
+    compiled once for all kernels that call it (`codegen.parts`): a call then has to do enough.
     """
 
     head: str
     body: str
     needs: tuple[str, ...] = ()
     declares: str = ""
+    is_apart: bool = False
 
     @property
     def name(self) -> str:
@@ -56,13 +67,26 @@ class CFunction:
     def text(self) -> str:
         """The definition as C text, without `declares`."""
         body = self.body.strip()
-        inner = f" {body} " if "\n" not in body and len(self.head) + len(body) < 120 else "\n    " + body.replace("\n", "\n    ") + "\n"
+        lines = "    " + body.replace("\n", "\n    ") + "\n"
+        if self.is_apart:
+            return apart_text(self.head, lines + "}") + "\n"
+        inner = f" {body} " if "\n" not in body and len(self.head) + len(body) < 120 else "\n" + lines
         return f"TWB_FN {self.head} {{{inner}}}\n"
+
+    def alone(self) -> str:
+        """The definition in a C file of its own, without what it needs."""
+        body = self.body.strip().replace("\n", "\n    ")
+        return f"{self.declares}{HIDDEN} {self.head} {{\n    {body}\n}}\n"
 
 
 def function(head: str, body: str, *needs: str, declares: str = "", **values: str) -> CFunction:
     """A `CFunction` whose head and body have `$name` replaced from `values`."""
     return CFunction(_fill(head, values), _fill(body, values), needs, _fill(declares, values))
+
+
+def apart(made: CFunction) -> CFunction:
+    """The function, compiled once for all kernels that call it."""
+    return replace(made, is_apart=True)
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .function import CFunction, function
+from .function import CFunction, apart, function
 
 _ROWS = """\
 #if TWB_LANES == 16 && __has_builtin(__builtin_shufflevector)
@@ -41,7 +41,7 @@ def strip_functions() -> tuple[CFunction, ...]:
 
 def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> CFunction:
     unless_nan = f"    if (out[r] == {identity}) out[r] = twb_unless_nan_f32(x_ + r * ld, n, out[r]);\n"
-    return function(
+    made = function(
         f"void twb_rows_{op}_f32(const float *x_, int64_t ld, int64_t n, float *out)",
         _ROWS,
         f"twb_row_{op}_f32",
@@ -52,6 +52,7 @@ def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> 
         step=step,
         last="" if op == "sum" else unless_nan,
     )
+    return apart(made)
 
 
 def _tree(two: Callable[[str, str], str]) -> Iterator[str]:

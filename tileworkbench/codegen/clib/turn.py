@@ -8,7 +8,7 @@ four rows ahead, and for the next tile meanwhile.
 
 from __future__ import annotations
 
-from .function import CFunction, function
+from .function import CFunction, apart, function
 from .rows import TYPES
 
 
@@ -102,16 +102,16 @@ def turn_functions() -> tuple[CFunction, ...]:
         return function(f"void {name}(const float *p, int64_t ld, int64_t rows, int64_t n)", text)
 
     return (
-        function(
+        apart(function(
             "void twb_turn_f32(float *restrict d, int64_t ldd, const float *restrict s, int64_t lds, int64_t rows, int64_t cols)", _TURN,
             "twb_join4", "twb_join2", declares=TYPES,
-        ),
+        )),
         function("void twb_past_f32(float *p, twb_vf v)", _STORE_PAST, declares=TYPES),
-        function(
+        apart(function(
             "void twb_turn_stream_f32(float *restrict d, int64_t ldd, const float *restrict s, int64_t lds, int64_t rows, int64_t cols, "
             "const float *next, int64_t ldn)",
             _TURN_STREAM, "twb_join4", "twb_join2", "twb_past_f32",
-        ),
+        )),
         fetch("twb_fetch_f32", 0),
         fetch("twb_fetch_to_write_f32", 1),
         function(
