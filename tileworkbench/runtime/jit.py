@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 from typing import Any, overload
 
+from ..base.collecting import no_collection
 from ..base.entry import entry, shorten
 from ..base.errors import ArgumentError, TileTypeError, TileValueError
 from ..frontend.eager import lazy_result, signature_of
@@ -89,7 +90,7 @@ class JITFunction:
 
     def _decide(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Call the function as it is: a lazy one returns a program, an eager one stops at its first word."""
-        with self._lock:
+        with self._lock, no_collection():
             if self._is_lazy or self._eager is not None:
                 return
             program = self._trial(args, kwargs)
@@ -122,7 +123,8 @@ class JITFunction:
         if found is not None:
             return found
         # no lock: `par_compile` builds side by side, and the disk cache sees to it that one kernel is built once
-        return self._remember(key, self._made(args, kwargs), args, kwargs)
+        with no_collection():
+            return self._remember(key, self._made(args, kwargs), args, kwargs)
 
     def _made(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> PrimFunc:
         self._bound(args, kwargs)
