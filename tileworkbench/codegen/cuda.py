@@ -11,18 +11,17 @@ import numpy as np
 
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
-from ..base.errors import TileError, UnsupportedError
+from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import index
 from ..ir.expr import Buffer, Const, Expr
 from ..ir.lowered import Declare, Fail, Grid, Loop, SetElement
 from ..ir.node import walk
-from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
-from .c_family import CFamily
+from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from .c_names import c_name
+from .c_statements import CStatements
 from .clib import c_type, suffix
 from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer
-from .writer import Writer
 
 _TYPES = {"f16": "twb_f16", "bf16": "twb_bf16", "e4m3": "twb_e4m3", "e5m2": "twb_e5m2"}
 _VOTES = {"any": "twb_any", "all": "twb_all", "ballot": "twb_ballot"}
@@ -38,11 +37,10 @@ def cuda_type(dtype: DType) -> str:
     return "bool" if dtype == BOOL else _TYPES.get(suffix(dtype)) or c_type(dtype)
 
 
-class _Emitter(CFamily):
+class _Emitter(CStatements):
     def __init__(self, kernel: Kernel, functions: Container[str]) -> None:
         super().__init__()
         self.kernel, self.functions = kernel, functions
-        self.out = Writer()
         self.asserts: dict[int, tuple[str, Span | None]] = {}
 
     def source(self) -> CudaSource:
@@ -91,14 +89,6 @@ class _Emitter(CFamily):
         return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
 
     # ------------------------------------------------------------------------------------------ statements
-    def body(self, body: Body) -> None:
-        for stmt in body:
-            self.out.at(stmt.span)
-            try:
-                self.stmt(stmt)
-            except TileError as error:
-                raise error.at(stmt.span) from None
-
     def stmt(self, s: Stmt) -> None:
         out = self.out
         match s:
@@ -114,8 +104,7 @@ class _Emitter(CFamily):
             case If(cond, then, other):
                 self.branch(cond, then, other)
             case While(cond, inside):
-                with out.block(f"while ({self.expr(cond)})"), self.scope():
-                    self.body(inside)
+                self.repeat(cond, inside)
             case Break():
                 out.line("break;")
             case Continue():
@@ -159,16 +148,6 @@ class _Emitter(CFamily):
                 self.out.line("#pragma unroll")
             with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):
                 self.body(s.body)
-
-    def branch(self, cond: Expr, then: Body, other: Body) -> None:
-        with self.out.block(f"if ({self.expr(cond)})", "} else {" if other else "}"), self.scope():
-            self.body(then)
-        if other:
-            self.out.depth += 1
-            with self.scope():
-                self.body(other)
-            self.out.depth -= 1
-            self.out.line("}")
 
     # ------------------------------------------------------------------------------------------ expressions
     def element(self, buffer: Buffer, offset: Expr) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from ..analysis.uses import uses
 from ..base.cpu import Isa, host_isa
 from ..base.dtypes import FLOAT64, DType
-from ..base.errors import InternalError, TileError, UnsupportedError
+from ..base.errors import InternalError, UnsupportedError
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
 from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement, Text
 from ..ir.node import walk
-from ..ir.stmt import Body, Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
-from .c_family import CFamily
+from ..ir.stmt import Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_names import c_name, c_string
+from .c_statements import CStatements
 from .clib import FLAGS, LINK_FLAGS, c_type, files_apart, library
 from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
 from .source import CSource
-from .writer import Writer
 
 _FLAGS = (*FLAGS, "-fwrapv", "-fno-strict-aliasing")
 _RELEASE = """\
@@ -31,12 +30,11 @@ def emit(kernel: Kernel, isa: Isa | None = None) -> CSource:
     return _Emitter(kernel, isa or host_isa()).source()
 
 
-class _Emitter(CFamily):
+class _Emitter(CStatements):
     def __init__(self, kernel: Kernel, isa: Isa) -> None:
         super().__init__()
         self.kernel = kernel
         self.isa = isa
-        self.out = Writer()
         self.gemms: dict[GemmSpec, None] = {}
         self.asserts: dict[int, tuple[str, Span | None]] = {}
         self.scratch_bytes = 0
@@ -209,14 +207,6 @@ class _Emitter(CFamily):
         return f"const {c_type(var.type)} {name} = {'' if var.type == FLOAT64 else '(float)'}{value};"
 
     # ------------------------------------------------------------------------------------------ statements
-    def body(self, body: Body) -> None:
-        for stmt in body:
-            self.out.at(stmt.span)
-            try:
-                self.stmt(stmt)
-            except TileError as error:
-                raise error.at(stmt.span) from None
-
     def stmt(self, s: Stmt) -> None:
         out = self.out
         match s:
@@ -238,8 +228,7 @@ class _Emitter(CFamily):
             case If(cond, then, other):
                 self.branch(cond, then, other)
             case While(cond, inside):
-                with out.block(f"while ({self.expr(cond)})"), self.scope():
-                    self.body(inside)
+                self.repeat(cond, inside)
             case Break():
                 out.line("break;")
             case Continue():
@@ -298,16 +287,6 @@ class _Emitter(CFamily):
             self.body(s.body)
             if s.label:
                 self.out.line(f"{s.label}:;")
-
-    def branch(self, cond: Expr, then: Body, other: Body) -> None:
-        with self.out.block(f"if ({self.expr(cond)})", "} else {" if other else "}"), self.scope():
-            self.body(then)
-        if other:
-            self.out.depth += 1
-            with self.scope():
-                self.body(other)
-            self.out.depth -= 1
-            self.out.line("}")
 
     def spec(self, s: GemmCall) -> GemmSpec:
         a, b, c = s.a.buffer.type, s.b.buffer.type, s.c.buffer.type

@@ -22,7 +22,7 @@ from ..base.span import Span
 from ..codegen.openmp import emit
 from ..codegen.source import CSource
 from ..ir.stmt import Kernel
-from ..transform.lowering import Step, run_steps
+from ..transform.lowering import C_STEPS
 from . import cache as disk
 from . import toolchain
 from .arguments import BoundCall
@@ -35,6 +35,7 @@ from .fingerprint import fingerprint
 from .loader import Entry, load
 from .notices import notice_once
 from .options import Options
+from .recording import run_and_record
 from .stages import Stage
 
 ABI = "1"
@@ -141,16 +142,8 @@ class CTarget:
 
 def translate(kernel: Kernel) -> tuple[CSource, tuple[PassRecord, ...]]:
     """Lower and emit: the C text, and a record of every pass."""
-    records: list[PassRecord] = []
-    clock = [time.perf_counter()]
-
-    def observe(step: Step, before: Kernel, after: Kernel) -> None:
-        now = time.perf_counter()
-        records.append(PassRecord(step.name, before, after, (now - clock[0]) * 1e3, step.because, step.about))
-        clock[0] = now
-
-    lowered = run_steps(kernel, observe=observe)
-    return emit(lowered), tuple(records)
+    lowered, records = run_and_record(kernel, C_STEPS)
+    return emit(lowered), records
 
 
 def shape_bytes(buffer: Any, dims: dict[str, int]) -> int:

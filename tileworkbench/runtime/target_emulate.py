@@ -19,8 +19,7 @@ from ..device import FUNCTIONS
 from ..emulator import Program
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
-from ..transform.cuda_lowering import run_cuda_steps
-from ..transform.lowering import Step
+from ..transform.cuda_lowering import CUDA_STEPS
 from . import emulating, toolchain
 from .arguments import BoundCall
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
@@ -28,21 +27,14 @@ from .expressions import evaluate
 from .gpu_arch import DEFAULT, parse_arch
 from .loader import Entry
 from .options import Options
+from .recording import run_and_record
 
 
 def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
     """Lower and emit: the CUDA text for `arch`, and a record of every pass."""
     del arch
-    records: list[PassRecord] = []
-    clock = [time.perf_counter()]
-
-    def observe(step: Step, before: Kernel, after: Kernel) -> None:
-        now = time.perf_counter()
-        records.append(PassRecord(step.name, before, after, (now - clock[0]) * 1e3, step.because, step.about))
-        clock[0] = now
-
-    lowered = run_cuda_steps(kernel, observe=observe)
-    return emit_cuda(lowered, FUNCTIONS), tuple(records)
+    lowered, records = run_and_record(kernel, CUDA_STEPS)
+    return emit_cuda(lowered, FUNCTIONS), records
 
 
 class Emulated:

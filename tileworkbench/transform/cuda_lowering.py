@@ -5,10 +5,7 @@ Each step is a pass of its own file; those before `copies_as_loops` and after `s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
-from ..ir.stmt import Kernel
 from .copies_as_loops import copies_as_loops
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
@@ -17,7 +14,7 @@ from .expand_atomics import expand_atomics
 from .flatten_accesses import flatten_accesses
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
-from .lowering import Observer, Step, run_steps
+from .lowering import Step
 from .place_threads import place_threads
 from .spread_threads import spread_threads
 from .widen_floats import widen_floats
@@ -35,8 +32,3 @@ CUDA_STEPS: tuple[Step, ...] = (
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
 )
-
-
-def run_cuda_steps(kernel: Kernel, steps: Iterable[Step] = CUDA_STEPS, observe: Observer | None = None) -> Kernel:
-    """Run the steps in order; `observe(step, before, after)` sees each one."""
-    return run_steps(kernel, steps, observe)

@@ -5,29 +5,15 @@ Formulas come from the digits of a fragment (`layout/fragments.py`); `register_a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ..base.dtypes import INDEX
-from ..ir.build import TRUE, add, every, index, mul, total
-from ..ir.expr import Binary, Buffer, Const, Expr
+from ..ir.build import add, every, index, mul, total
+from ..ir.expr import Binary, Const, Expr
 from ..layout.algebra import Array
 from ..layout.fragments import Digit, Fragment
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """`fragment` in the hands of thread number `thread`; `array` has an element for each register, in every thread."""
-
-    fragment: Fragment
-    thread: Expr
-    array: Buffer
-
-    def cell(self, register: Expr) -> tuple[Expr, ...]:
-        """The coordinates of a register's cell."""
-        return coordinates(self.fragment, self.thread, register)
 
 
 def coordinates(fragment: Fragment, thread: Expr, register: Expr) -> tuple[Expr, ...]:
@@ -82,6 +68,3 @@ def _digit(fragment: Fragment, d: Digit, thread: Expr, register: Expr) -> Expr:
         return index(int(number.value) // d.div % d.mod)
     value = Binary("floordiv", number, Const(d.div, INDEX)) if d.div > 1 else number
     return Binary("floormod", value, Const(d.mod, INDEX)) if d.div * d.mod < count else value
-
-
-__all__ = ["TRUE", "Held", "coordinates", "is_first", "is_live", "register_at"]

@@ -1,0 +1,46 @@
+"""Statements that C and CUDA spell alike: blocks, branches, and whose line an error is put on. It decides nothing."""
+
+from __future__ import annotations
+
+from ..base.errors import TileError
+from ..ir.expr import Expr
+from ..ir.stmt import Body, Stmt
+from .c_family import CFamily
+from .writer import Writer
+
+
+class CStatements(CFamily):
+    """Writes bodies to `out`; a target says in `stmt` what each statement is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = Writer()
+
+    def stmt(self, s: Stmt) -> None:
+        """Write one statement."""
+        raise NotImplementedError
+
+    def body(self, body: Body) -> None:
+        """Write statements in order; an error of one stands at its line."""
+        for stmt in body:
+            self.out.at(stmt.span)
+            try:
+                self.stmt(stmt)
+            except TileError as error:
+                raise error.at(stmt.span) from None
+
+    def repeat(self, cond: Expr, body: Body) -> None:
+        """A loop with a condition."""
+        with self.out.block(f"while ({self.expr(cond)})"), self.scope():
+            self.body(body)
+
+    def branch(self, cond: Expr, then: Body, other: Body) -> None:
+        """One of two bodies."""
+        with self.out.block(f"if ({self.expr(cond)})", "} else {" if other else "}"), self.scope():
+            self.body(then)
+        if other:
+            self.out.depth += 1
+            with self.scope():
+                self.body(other)
+            self.out.depth -= 1
+            self.out.line("}")
