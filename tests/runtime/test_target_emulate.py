@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from conftest import Golden
 
+import tileworkbench.language as T
+from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import attention, gemm, norms, softmax
 from tileworkbench.runtime.options import Options
@@ -68,3 +70,50 @@ def test_text_of_a_softmax(golden: Golden) -> None:
     assert [r.name for r in records][-1] == "widen_floats"
     (kernel,) = source.kernels
     assert (kernel.name, kernel.block) == ("softmax", (128, 1, 1))
+
+
+def sanitized(program: PrimFunc, *arrays: Any) -> list[str]:
+    """The faults of a run that changes `arrays` in place."""
+    made = EmulateTarget().compile(program.kernel, Options(arch="sm_80"))
+    found: list[str] = []
+    for kernel in made.made.kernels:
+        grid = [int(g.value) for g in kernel.grid]  # type: ignore[attr-defined]
+        result = made.program[kernel.name].run(grid, kernel.block, arrays, shared_bytes=kernel.shared_bytes, sanitize=True)
+        found += [str(f) for f in result.findings]
+    return found
+
+
+def test_conditions_are_read_before_the_body_changes_them() -> None:
+    @T.prim_func
+    def counts(X: T.Tensor((4,), "int32"), Y: T.Tensor((4,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            s = T.alloc_shared((4,), "int32")
+            T.copy(X, s)
+            while s[0] > 0:
+                s[0] = s[0] - 1
+                s[1] = s[1] + 2
+            if s[1] > 3:
+                s[1] = 0
+            for _ in T.serial(s[2]):  # the end is what it was before the first turn
+                s[2] = s[2] + 1
+                s[3] = s[3] + 10
+            T.copy(s, Y)
+
+    x, y = np.array([3, 0, 2, 1], np.int32), np.zeros(4, np.int32)
+    assert sanitized(counts, x, y) == []
+    assert y.tolist() == [0, 0, 4, 21]
+
+
+def test_a_view_is_refused_at_its_line() -> None:
+    @T.prim_func
+    def viewed(X: T.Tensor((4, 4), "float32"), Y: T.Tensor((16,), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            s = T.alloc_shared((4, 4), "float32")
+            T.copy(X, s)
+            flat = T.reshape(s, (16,))
+            T.copy(flat, Y)
+
+    with pytest.raises(UnsupportedError, match="flat, a view of another buffer") as caught:
+        EmulateTarget().compile(viewed.kernel, Options(arch="sm_80"))
+    assert caught.value.span is not None
+    assert caught.value.hint == 'target="c" runs it'

@@ -16,16 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.access import static_strides
-from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import cast, index
 from ..ir.expr import Buffer, Const
 from ..ir.lowered import Address, Apart, GemmCall, Loop
 from ..ir.node import replace
-from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, Let, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
+from ..ir.stmt import Body, Copy, Fill, For, Gemm, Kernel, Launch, PipelinedFor, Print, Reduce, Region, Scan, Stmt, Sync, whole
 from .copy_loops import base_offset, copy_loops, fill_loops
-from .names import Names
+from .names import Names, with_fixed_end
 from .print_lines import print_lines
 from .reduce_loops import reduce_loops, scan_loops
 from .scoped import Result, Scoped
@@ -59,9 +58,9 @@ class _Expand(Scoped):
                 before, (source, target), after = self.stage((src, "r"), (dst, "w"), in_place=True)
                 return _spanned((*before, *scan_loops(replace(stmt, src=source, dst=target), self.names), *after), stmt)
             case For(var, start, stop, body, step):
-                return self.loop(Loop(var, start, stop, body, step, span=stmt.span))
+                return with_fixed_end(Loop(var, start, stop, body, step, span=stmt.span), self.names)
             case PipelinedFor(var, start, stop, body):
-                return self.loop(Loop(var, start, stop, body, span=stmt.span))
+                return with_fixed_end(Loop(var, start, stop, body, span=stmt.span), self.names)
             case Sync():
                 return None  # the block is one program
             case Print():
@@ -71,13 +70,6 @@ class _Expand(Scoped):
                 return replace(stmt, allocs=(*allocs, *tiles)) if tiles else stmt
             case _:
                 return stmt
-
-    def loop(self, loop: Loop) -> Body:
-        """The loop, after its end if that reads memory, which the body may change."""
-        if not has_load(loop.stop):
-            return (loop,)
-        end = self.names.var(f"{loop.var.hint or loop.var.name}_stop")
-        return (Let(end, loop.stop, span=loop.span), replace(loop, stop=end))
 
     def copy(self, stmt: Copy) -> Body:
         src, dst = stmt.src, stmt.dst

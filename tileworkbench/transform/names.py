@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ..analysis.linear import has_load
 from ..analysis.uses import names
 from ..base.dtypes import INDEX, DType
 from ..ir.build import index
 from ..ir.expr import Buffer, Expr, Var
-from ..ir.node import walk
-from ..ir.stmt import Kernel, Launch
+from ..ir.lowered import Loop
+from ..ir.node import replace, walk
+from ..ir.stmt import Body, Kernel, Launch, Let
 
 
 class Names:
@@ -47,3 +49,11 @@ class Names:
     def tile(self, hint: str, shape: tuple[Expr, ...], dtype: DType, scope: str = "shared") -> Buffer:
         """A new buffer."""
         return Buffer(self.fresh(hint), shape, dtype, scope)
+
+
+def with_fixed_end(loop: Loop, names: Names) -> Body:
+    """The loop, after its end if that reads memory, which the body may change."""
+    if not has_load(loop.stop):
+        return (loop,)
+    end = names.var(f"{loop.var.hint or loop.var.name}_stop")
+    return (Let(end, loop.stop, span=loop.span), replace(loop, stop=end))

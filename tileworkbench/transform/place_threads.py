@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from ..analysis.uses import uses
 from ..base.dtypes import INDEX, DType
-from ..base.errors import CapacityError
+from ..base.errors import CapacityError, UnsupportedError
 from ..ir.build import cast
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
 from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
+from .names import Names, with_fixed_end
 
 _ALIGN = 128
 
@@ -23,14 +24,14 @@ _ALIGN = 128
 def place_threads(kernel: Kernel) -> Kernel:
     """Return `kernel` with a `Grid` for every `Launch`."""
     count = len(kernel.launches)
-    numbers = iter(range(count))
+    numbers, names = iter(range(count)), Names(kernel)
 
-    def change(node: Node) -> Node:
+    def change(node: Node) -> Node | tuple[Node, ...]:
         match node:
             case For(var, start, stop, body, step, kind):
-                return Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span)
+                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span), names)
             case PipelinedFor(var, start, stop, body):
-                return Loop(var, start, stop, body, span=node.span)
+                return with_fixed_end(Loop(var, start, stop, body, span=node.span), names)
             case Launch():
                 number = next(numbers)
                 return _grid(node, kernel.name if count == 1 else f"{kernel.name}_{number}")
@@ -42,7 +43,11 @@ def place_threads(kernel: Kernel) -> Kernel:
 
 def _grid(launch: Launch, name: str) -> Grid:
     own = {n.buffer for n in walk(launch) if isinstance(n, Declare)}
-    used = {b.root for b in uses(launch.body).buffers if b not in own}
+    buffers = {b for b in uses(launch.body).buffers if b not in own}
+    used = {b.root for b in buffers}
+    for view in buffers:
+        if view.view_of is not None:
+            raise UnsupportedError(f"{view.name}, a view of another buffer, on a GPU, so far", span=view.span, hint='target="c" runs it')
     tiles: list[Tile] = []
     head: list[Stmt] = [
         Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)

@@ -12,7 +12,7 @@ Requires: launches whose threads are not visible, copies and fills as parallel l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
 from ..analysis.uses import uses
@@ -80,32 +80,27 @@ class _Spread:
         out: list[Stmt] = []
         for stmt in body:
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared(stmt if not inside else _head(stmt))
+            reads, writes = self.shared([stmt] if not inside else _head(stmt))
             self.barrier(out, reads, writes, stmt)
+            self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
             if not isinstance(stmt, Sync):
                 self.read |= reads
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body) -> Body:
-        """The body of a loop: what an iteration leaves behind is settled before the next one."""
-        reads, writes = set[Buffer](), set[Buffer]()
-        for stmt in body:
-            found = self.shared(stmt)
-            reads |= found[0]
-            writes |= found[1]
+    def around(self, body: Body, again: list[Expr]) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
+        reads, writes = self.shared([*body, *again])
         start: list[Stmt] = []
         self.barrier(start, reads, writes, body[0] if body else None)
         inside = list(self.body(body))
         self.barrier(inside, reads, writes, body[-1] if body else None)
         return (*start, *inside)
 
-    def shared(self, stmt: Stmt | Expr | None) -> tuple[set[Buffer], set[Buffer]]:
-        """The memory that several threads may touch in `stmt`: read, and written."""
-        if stmt is None:
-            return set(), set()
-        found = uses(stmt)
+    def shared(self, nodes: Sequence[Node]) -> tuple[set[Buffer], set[Buffer]]:
+        """The memory that several threads may touch in `nodes`: read, and written."""
+        found = uses(nodes)
         mine = {b for b in found.buffers if b in self.arrays or b.scope in ("local", "var")}
         return {b.root for b in found.read - mine}, {b.root for b in found.written - mine}
 
@@ -125,8 +120,10 @@ class _Spread:
                 return spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
-            case For(body=body) | PipelinedFor(body=body) | While(body=body):
-                return (replace(stmt, body=self.around(body)),)
+            case For(body=body) | PipelinedFor(body=body):
+                return (replace(stmt, body=self.around(body, [])),)
+            case While(cond, body):
+                return (replace(stmt, body=self.around(body, [cond])),)
             case If(_, then, other):
                 before = set(self.read), set(self.wrote)
                 yes = self.body(then)
@@ -279,12 +276,12 @@ class _Spread:
         return made
 
 
-def _head(stmt: Stmt) -> Expr | None:
-    """The condition, or the end, of a statement with bodies."""
+def _head(stmt: Stmt) -> list[Expr]:
+    """The condition, or the ends, of a statement with bodies."""
     match stmt:
         case If(cond) | While(cond):
-            return cond
-        case For(stop=stop) | PipelinedFor(stop=stop):
-            return stop
+            return [cond]
+        case For(_, start, stop) | PipelinedFor(_, start, stop):
+            return [start, stop]
         case _:
-            return None
+            return []
