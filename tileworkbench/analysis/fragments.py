@@ -36,7 +36,7 @@ from ..ir.stmt import (
 )  # fmt: skip
 from ..layout.algebra import Array
 from ..layout.fragments import Fragment, flat, own_registers
-from .matrix_units import MatrixUnit, Problem, matrix_unit
+from .matrix_units import MatrixUnit, product_unit
 
 MAX_VECTOR_BYTES = 16
 
@@ -104,12 +104,7 @@ class _Placer:
 
     # ------------------------------------------------------------------------------------------ what is fixed
     def product(self, stmt: Gemm) -> None:
-        rows, columns = stmt.c.static_extents()[-2:]
-        depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
-        held = stmt.a.buffer.scope == "fragment"
-        types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
-        problem = Problem(rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held)
-        unit = self.out.units[id(stmt)] = matrix_unit(problem, self.arch)
+        unit = self.out.units[id(stmt)] = product_unit(stmt, self.out.threads, self.arch)
         self.fix(stmt.c, unit.c)
         if unit.kind == "fma" or stmt.trans_a:
             self.keep_shared(stmt.a.buffer, "a product reads it across the threads")

@@ -160,13 +160,28 @@ def mma_c(warps_m: int, warps_n: int, m: int, n: int) -> Fragment:
     return _tiled(digits, 4, rest, (m, n), (warps_m, warps_n))
 
 
-def mma_a(warps_m: int, warps_n: int, m: int, k: int, bits: int = 16) -> Fragment:
-    """The left operand of `mma.m16n8k(256 / bits)` in registers: words of 32 bits along k. Warps along n hold copies."""
+def mma_a(warps_m: int, warps_n: int, m: int, k: int, bits: int = 16, step: int = 0) -> Fragment:
+    """The left operand of `mma.m16n8k(step)` in registers: words of 32 bits along k. Warps along n hold copies. `step`: 256 / bits, or half of it."""
     word = 32 // bits
+    step = step or 8 * word
     inner = [Digit("register", 1, word, 1, 1)] if word > 1 else []
     lanes = [Digit("thread", 1, 4, 1, word), Digit("thread", 4, 8, 0, 1)]
-    digits = [*lanes, *inner, Digit("register", word, 2, 0, 8), Digit("register", 2 * word, 2, 1, 4 * word)]
-    return _tiled(digits, 4 * word, [(0, 16, m // warps_m), (1, 8 * word, k)], (m, k), (warps_m, warps_n), along=(0, None))
+    digits = [*lanes, *inner, Digit("register", word, 2, 0, 8)]
+    if step > 4 * word:
+        digits.append(Digit("register", 2 * word, 2, 1, 4 * word))
+    return _tiled(digits, step // 2, [(0, 16, m // warps_m), (1, step, k)], (m, k), (warps_m, warps_n), along=(0, None))
+
+
+def mma_b(warps_m: int, warps_n: int, n: int, k: int, bits: int = 16, step: int = 0) -> Fragment:
+    """The right operand, a tile of (k, n), likewise. Warps along m hold copies."""
+    word = 32 // bits
+    step = step or 8 * word
+    inner = [Digit("register", 1, word, 0, 1)] if word > 1 else []
+    lanes = [Digit("thread", 1, 4, 0, word), Digit("thread", 4, 8, 1, 1)]
+    digits = [*lanes, *inner]
+    if step > 4 * word:
+        digits.append(Digit("register", word, 2, 0, 4 * word))
+    return _tiled(digits, step // 4, [(1, 8, n // warps_n), (0, step, k)], (k, n), (warps_m, warps_n), along=(None, 1))
 
 
 def wgmma_c(groups: int, m: int, n: int) -> Fragment:

@@ -16,6 +16,7 @@ from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .flatten_accesses import flatten_accesses
+from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
@@ -33,8 +34,9 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(for_arch(form_tiles, arch), because="whoever makes loads, stores and addresses of a tile may look at its form"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
-        Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
+        Step(for_arch(spread_threads, min(arch, 89)), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),

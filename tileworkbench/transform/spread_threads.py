@@ -36,6 +36,7 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
+    Region,
     Scan,
     Stmt,
     Store,
@@ -43,24 +44,27 @@ from ..ir.stmt import (
     While,
 )
 from ..layout.fragments import Fragment, own_registers
+from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
+from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
-    names = Names(kernel)
+    names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return _Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
 
 class _Spread:
-    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+    def __init__(self, launch: Launch, arch: int, names: Names, certain: list[Region]) -> None:
         self.old, self.names = launch, names
+        self.certain = {id(region) for region in certain}  # which live as long as the kernel
         self.place: Placement = place_fragments(launch, arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
@@ -75,7 +79,8 @@ class _Spread:
         body = self.body(self.old.body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        forms = tuple(form for form in self.old.forms if form.buffer not in self.arrays)
+        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms)
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
@@ -121,7 +126,8 @@ class _Spread:
             case Reduce():
                 return spread_reduce(stmt, self)
             case Gemm():
-                return spread_product(stmt, self)
+                unit = self.place.units[id(stmt)]
+                return spread_mma(stmt, unit, self) if unit.kind == "mma" else spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
             case For(body=body) | PipelinedFor(body=body):
@@ -272,6 +278,10 @@ class _Spread:
         assert table is not None
         at = register_at(placed, table, register)
         return None if at is None else Load(self.arrays[buffer], (at,))
+
+    def is_inside(self, region: Region) -> bool:
+        """Whether an operand of a product needs no test."""
+        return id(region) in self.certain
 
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer:
         """A new array of each thread."""
