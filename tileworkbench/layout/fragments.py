@@ -261,3 +261,18 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
             return None
         out[step] = wanted[0]
     return out
+
+
+def steps_of(loop: Fragment, registers: Array) -> dict[Digit, int] | None:
+    """`registers[register]` as a sum over the digits of the loop's register, each times its step, from registers[0] on; None if it is none."""
+    digits = [d for d in loop.digits if d.source == "register" and d.mod > 1]
+    asked = np.nonzero(registers >= 0)[0]
+    numbers = np.arange(loop.registers)
+    steps = {d: int(registers[d.div] - registers[0]) for d in digits}
+    found = registers[0] + sum(numbers // d.div % d.mod * step for d, step in steps.items())
+    return steps if np.array_equal(np.broadcast_to(found, numbers.shape)[asked], registers[asked]) else None
+
+
+def is_formula(loop: Fragment, registers: Array) -> bool:
+    """Whether `registers`, by number of the loop's register, is a formula of it."""
+    return steps_of(loop, registers) is not None
