@@ -14,9 +14,10 @@ import numpy as np
 from ..base.errors import InternalError
 from ..base.span import Span
 from ..codegen.cuda import emit_cuda
-from ..codegen.cuda_source import CudaSource, Number, Parameter, Pointer
+from ..codegen.cuda_source import CudaSource, Number, Parameter, Pointer, TensorMap
 from ..device import arch_number, why_missing
 from ..emulator import Program
+from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from ..transform.cuda_lowering import cuda_steps
@@ -77,6 +78,9 @@ class Emulated:
                 return arrays[name]
             case Number(Var(name)):
                 return values[name]
+            case TensorMap(name, _, dims, strides, box, swizzle):
+                sizes = (tuple(evaluate(d, values) for d in dims), tuple(evaluate(s, values) for s in strides))
+                return EmulatedMap(arrays[name], box, swizzle, dims=sizes[0], strides=sizes[1])
             case _:
                 raise InternalError(f"the emulator has no argument for {parameter}")
 
