@@ -32,3 +32,9 @@ CUDA_STEPS: tuple[Step, ...] = (
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
 )
+
+
+def cuda_steps(arch: str) -> tuple[Step, ...]:
+    """The steps for an architecture, named as compilers name it ("sm_90a")."""
+    del arch
+    return CUDA_STEPS
