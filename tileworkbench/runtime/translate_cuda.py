@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..base.errors import UnsupportedError
 from ..codegen.cuda import emit_cuda
 from ..codegen.cuda_source import CudaSource
-from ..device import FUNCTIONS, STATUS, from_text, library, why_missing
+from ..device import STATUS, arch_number, from_text, library, why_missing
 from ..ir.stmt import Kernel
 from ..transform.cuda_lowering import cuda_steps
 from .executable import PassRecord
@@ -19,8 +18,8 @@ from .recording import run_and_record
 
 def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
     """Lower and emit: the CUDA text for `arch` without the device library, and a record of every pass."""
-    lowered, records = run_and_record(kernel, cuda_steps(arch))
-    return emit_cuda(lowered, FUNCTIONS), records
+    lowered, records = run_and_record(kernel, cuda_steps(arch_number(arch)))
+    return emit_cuda(lowered, lambda name: why_missing(name, arch)), records
 
 
 def translate_gpu(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
@@ -30,11 +29,8 @@ def translate_gpu(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassReco
 
 
 def with_library(source: CudaSource, arch: str) -> CudaSource:
-    """`source` with the device library in front. Raises UnsupportedError for a function that `arch` does not have."""
+    """`source` with the device library in front."""
     names = from_text(source.text)
-    missing = next((why for name in names if (why := why_missing(name, arch))), "")
-    if missing:
-        raise UnsupportedError(missing, hint="compile for a newer architecture")
     front = library(names, arch, "gpu")
     shift = front.count("\n")
     lines = {line + shift: span for line, span in source.lines.items()}

@@ -8,6 +8,7 @@ Requires: flat accesses, no tile operations.  Preserves: everything else.
 
 from __future__ import annotations
 
+from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses
 from ..base.dtypes import INDEX, DType
 from ..base.errors import CapacityError, UnsupportedError
@@ -61,7 +62,11 @@ def _grid(launch: Launch, name: str) -> Grid:
         if buffer.scope in ("local", "var"):
             head.append(Declare(buffer, span=buffer.span))
             continue
+        form = form_of(launch.forms, buffer)
+        align = _ALIGN if form is None else form.alignment
+        offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
         offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
     threads = tuple(launch.threads)
-    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*head, *launch.body), offset, threads=threads, span=launch.span)
+    body = (*head, *launch.body)
+    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=threads, views=launch.views, span=launch.span)
