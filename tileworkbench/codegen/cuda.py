@@ -63,7 +63,9 @@ class _Emitter(CStatements):
             if not isinstance(stmt, Grid):
                 raise UnsupportedError("statements between launches on a GPU", span=stmt.span, hint="compute the sizes before the call")
             kernels.append(self.function(stmt))
-        return CudaSource(self.out.text(), tuple(kernels), asserts=tuple(self.asserts[i] for i in sorted(self.asserts)), lines=dict(self.out.spans))
+        count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
+        asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
+        return CudaSource(self.out.text(), tuple(kernels), asserts=asserts, lines=dict(self.out.spans))
 
     def function(self, grid: Grid) -> CudaKernel:
         out = self.out
