@@ -57,6 +57,18 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             "Write N elements in one access of 1, 2, 4, 8 or 16 bytes, aligned to its size.",
         ),
         same(
+            "template <int N, class P, class T> void twb_read(P p, T *into)",
+            "auto v = twb_load<N>(p);\n#pragma unroll\nfor (int i = 0; i < N; i++) into[i] = v[i];",
+            "`twb_load` into N elements of an array of the thread.",
+            "twb_load",
+        ),
+        same(
+            "template <int N, class P, class T> void twb_write(P p, const T *from)",
+            "twb_vec<T, N> v;\n#pragma unroll\nfor (int i = 0; i < N; i++) v[i] = from[i];\ntwb_store<N>(p, v);",
+            "`twb_store` of N elements of an array of the thread.",
+            "twb_store",
+        ),
+        same(
             "template <class U, int N, class T> auto &twb_registers(T *array)",
             "return *reinterpret_cast<U (*)[N]>(array);",
             "N registers of type U from a place of an array of the thread on, as products take them.",

@@ -23,6 +23,7 @@ from .lowering import Step
 from .place_threads import place_threads
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
+from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
 
@@ -40,6 +41,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(widen_accesses, because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic"),
