@@ -14,8 +14,8 @@ from ..base.dtypes import BOOL, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import index
-from ..ir.expr import Buffer, Const, Expr
-from ..ir.lowered import Declare, Fail, Grid, Loop, SetElement
+from ..ir.expr import Buffer, Const, Expr, Select
+from ..ir.lowered import Declare, Element, Fail, Grid, Loop, SetElement, Tile
 from ..ir.node import walk
 from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from .c_names import c_name
@@ -41,6 +41,7 @@ class _Emitter(CStatements):
     def __init__(self, kernel: Kernel, functions: Container[str]) -> None:
         super().__init__()
         self.kernel, self.functions = kernel, functions
+        self.viewed: set[Buffer] = set()  # buffers of the function that another one is a view of
         self.asserts: dict[int, tuple[str, Span | None]] = {}
 
     def source(self) -> CudaSource:
@@ -60,7 +61,7 @@ class _Emitter(CStatements):
         texts: list[str] = []
         params: list[Parameter] = []
         with self.scope():
-            self.taken |= {c_name(t.buffer.name) for t in grid.tiles}
+            self.taken |= {c_name(b.name) for b in (*(t.buffer for t in grid.tiles), *used.buffers, *roots)}
             for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces]:
                 if buffer in roots:
                     texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
@@ -78,15 +79,31 @@ class _Emitter(CStatements):
                     out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
                     out.line("TWB_SHARED_MEMORY(scratch);")
+                self.viewed = {b.root for b in used.buffers if b.view_of is not None}
                 for tile in grid.tiles:
-                    kind, size = cuda_type(tile.buffer.type), tile.buffer.static_bytes() * 8 // tile.buffer.type.bits
-                    out.line(f"const twb_shared<{kind}> {c_name(tile.buffer.name)} = twb_tile<{kind}>(scratch, {tile.offset}, {size});")
+                    self.tile(tile, tile.buffer.root in written)
                 self.body(grid.body)
                 out.end_source()
         out.line()
         extents = (*grid.extents, index(1), index(1))[:3]
         block = (*grid.threads, 1, 1)[:3]
         return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
+
+    def tile(self, tile: Tile, is_written: bool) -> None:
+        """Where a tile lies, or what it is a view of."""
+        buffer, kind = tile.buffer, cuda_type(tile.buffer.type)
+        if buffer.view_of is not None:
+            self.view(buffer, kind if is_written or buffer.is_on_chip else f"const {kind}")
+            return
+        size = buffer.static_bytes() * 8 // buffer.type.bits
+        self.out.line(f"const twb_shared<{kind}> {c_name(buffer.name)} = twb_tile<{kind}>(scratch, {tile.offset}, {size});")
+
+    def view(self, buffer: Buffer, kind: str) -> None:
+        """Another pointer to what `buffer` is a view of."""
+        assert buffer.view_of is not None
+        start = "" if buffer.offset is None else f" + {self.expr(buffer.offset, 11)}"
+        self.out.line(f"const auto {c_name(buffer.name)} = twb_cast<{kind}>({c_name(buffer.view_of.name)}){start};")
+        self.called["twb_cast"] = None
 
     # ------------------------------------------------------------------------------------------ statements
     def stmt(self, s: Stmt) -> None:
@@ -137,7 +154,11 @@ class _Emitter(CStatements):
         if buffer.scope == "var":
             self.out.line(f"{kind} {name} = {'{}' if init is None else self.plain(init)};")
             return
-        self.out.line(f"{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
+        if buffer.view_of is not None:
+            self.view(buffer, kind)
+            return
+        align = "alignas(16) " if buffer in self.viewed else ""
+        self.out.line(f"{align}{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
 
     def loop(self, s: Loop) -> None:
         start, stop = self.plain(s.start), self.plain(s.stop)
@@ -156,6 +177,13 @@ class _Emitter(CStatements):
         if buffer.type.bits < 8:
             raise UnsupportedError("4-bit elements on a GPU", span=offset.span)
         return f"{c_name(buffer.name)}[{self.plain(offset)}]"
+
+    def choice(self, e: Select, side: Expr, tight: int) -> str:
+        """An element of memory is an object in the emulator, which beside another one, or a literal of another type, needs its own type named."""
+        both = isinstance(e.then, Element) and isinstance(e.other, Element)
+        if isinstance(side, Element) and side.buffer.root.scope not in ("local", "var") and (both or e.dtype.is_int and e.dtype.bits == 64):
+            return f"({cuda_type(side.dtype)}){self.expr(side, 12)}"
+        return super().choice(e, side, tight)
 
     def expr(self, e: Expr, tight: int = 0) -> str:
         if isinstance(e, Const) and suffix(e.type) in _TYPES:
