@@ -11,18 +11,18 @@ from differential.harness import Fault, differences, join, meaning
 from tileworkbench.base.errors import TileError, UnsupportedError
 from tileworkbench.codegen.cuda import emit_cuda
 from tileworkbench.codegen.cuda_source import CudaSource, Number, Pointer
-from tileworkbench.device import FUNCTIONS
+from tileworkbench.device import why_missing
 from tileworkbench.ir.stmt import Kernel
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.expressions import evaluate
-from tileworkbench.transform.cuda_lowering import CUDA_STEPS
+from tileworkbench.transform.cuda_lowering import cuda_steps
 from tileworkbench.transform.lowering import run_steps
 
 ARCH = "sm_80"
 
 
 def emit(kernel: Kernel) -> CudaSource:
-    return emit_cuda(run_steps(kernel, CUDA_STEPS), FUNCTIONS)
+    return emit_cuda(run_steps(kernel, cuda_steps(80)), lambda name: why_missing(name, ARCH))
 
 
 def refusals(cases: Sequence[Case]) -> tuple[list[Case], list[Fault]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ..ir.device import Registers
 from ..ir.expr import AddressOf, Buffer, Load, Var
 from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
 from ..ir.node import Node, walk
@@ -50,7 +51,7 @@ def _add(node: Node, out: Uses) -> None:
             out.used.add(node)
         case Load(buffer) | Element(buffer) | Print(buffer=Buffer() as buffer):
             out.read.add(buffer)
-        case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer):
+        case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer) | Registers(buffer):
             out.read.add(buffer)
             out.written.add(buffer)
         case Region(buffer):

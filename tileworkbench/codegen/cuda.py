@@ -5,31 +5,34 @@ The functions that it calls are those of `device/`; their text is put in front b
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable
 
 import numpy as np
 
+from ..analysis.access import strides
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
-from ..ir.build import index
+from ..ir.build import index, mul
+from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, Const, Expr, Select
 from ..ir.lowered import Declare, Element, Fail, Grid, Loop, SetElement, Tile
 from ..ir.node import walk
 from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
+from ..ir.tile_form import TensorView
 from .c_names import c_name
 from .c_statements import CStatements
 from .clib import c_type, suffix
-from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer
+from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
 
 _TYPES = {"f16": "twb_f16", "bf16": "twb_bf16", "e4m3": "twb_e4m3", "e5m2": "twb_e5m2"}
 _VOTES = {"any": "twb_any", "all": "twb_all", "ballot": "twb_ballot"}
 
 
-def emit_cuda(kernel: Kernel, functions: Container[str]) -> CudaSource:
-    """CUDA text for a lowered kernel, which may call the device functions named in `functions`. Raises: UnsupportedError for another one."""
-    return _Emitter(kernel, functions).source()
+def emit_cuda(kernel: Kernel, why_missing: Callable[[str], str]) -> CudaSource:
+    """CUDA text for a lowered kernel. `why_missing` says of a device function why it cannot be called, or "". Raises: UnsupportedError for one."""
+    return _Emitter(kernel, why_missing).source()
 
 
 def cuda_type(dtype: DType) -> str:
@@ -37,12 +40,21 @@ def cuda_type(dtype: DType) -> str:
     return "bool" if dtype == BOOL else _TYPES.get(suffix(dtype)) or c_type(dtype)
 
 
+def tensor_map(view: TensorView) -> TensorMap:
+    """The parameter for a view: innermost dim first, strides in bytes."""
+    buffer = view.buffer
+    size = buffer.type.bits // 8
+    steps = tuple(mul(step, index(size)) for step in strides(buffer)[:-1])
+    return TensorMap(buffer.name, str(buffer.type), buffer.shape[::-1], steps[::-1], view.box[::-1], view.row_bytes)
+
+
 class _Emitter(CStatements):
-    def __init__(self, kernel: Kernel, functions: Container[str]) -> None:
+    def __init__(self, kernel: Kernel, why_missing: Callable[[str], str]) -> None:
         super().__init__()
-        self.kernel, self.functions = kernel, functions
+        self.kernel, self.why_missing = kernel, why_missing
         self.viewed: set[Buffer] = set()  # buffers of the function that another one is a view of
         self.asserts: dict[int, tuple[str, Span | None]] = {}
+        self.maps: tuple[str, ...] = ()  # names of the tensor maps of the launch that is written
 
     def source(self) -> CudaSource:
         """The whole text."""
@@ -66,6 +78,9 @@ class _Emitter(CStatements):
                 if buffer in roots:
                     texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
                     params.append(Pointer(buffer.name))
+            self.maps = tuple(f"{c_name(view.buffer.name)}_map{i}" for i, view in enumerate(grid.views))
+            texts += [f"const __grid_constant__ twb_tensor_map {name}" for name in self.maps]
+            params += [tensor_map(view) for view in grid.views]
             names = {v.name: v for v in used.used | uses([d for b in used.buffers for d in b.shape]).used}
             for var in [*self.kernel.dims, *(p.var for p in self.kernel.params if isinstance(p, ScalarParam))]:
                 if var.name in names:
@@ -136,6 +151,8 @@ class _Emitter(CStatements):
                 out.line(f"{self.call('twb_sync' if scope == 'block' else 'twb_sync_warp')};")
             case Collective():
                 self.collective(s)
+            case DeviceCall(name, args, constants):
+                out.line(f"{self.device_call(name, args, constants)};")
             case _:
                 raise UnsupportedError(f"{type(s).__name__} on a GPU, so far", span=s.span, hint='target="c" runs it')
 
@@ -157,8 +174,8 @@ class _Emitter(CStatements):
         if buffer.view_of is not None:
             self.view(buffer, kind)
             return
-        align = "alignas(16) " if buffer in self.viewed else ""
-        self.out.line(f"{align}{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
+        aligned = "alignas(16) " if buffer.type.bits < 32 or buffer in self.viewed else ""  # pairs of them are read as words
+        self.out.line(f"{aligned}{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
 
     def loop(self, s: Loop) -> None:
         start, stop = self.plain(s.start), self.plain(s.stop)
@@ -185,7 +202,30 @@ class _Emitter(CStatements):
             return f"({cuda_type(side.dtype)}){self.expr(side, 12)}"
         return super().choice(e, side, tight)
 
+    def address(self, buffer: Buffer, offset: Expr) -> str:
+        if isinstance(offset, Const) and offset.value == 0:
+            return c_name(buffer.name)
+        return f"{c_name(buffer.name)} + {self.expr(offset, 10)}"
+
+    def device_call(self, name: str, args: tuple[Expr, ...], constants: tuple[int, ...]) -> str:
+        text = self.call(name, *(self.plain(a) for a in args))
+        return text.replace("(", f"<{', '.join(map(str, constants))}>(", 1) if constants else text
+
+    def registers(self, e: Registers) -> str:
+        if e.word == e.buffer.type and isinstance(e.offset, Const) and e.offset.value == 0 and e.count == int(e.buffer.static_shape()[0]):
+            return c_name(e.buffer.name)
+        return self.call("twb_registers", self.address(e.buffer, e.offset)).replace("(", f"<{cuda_type(e.word)}, {e.count}>(", 1)
+
     def expr(self, e: Expr, tight: int = 0) -> str:
+        match e:
+            case DeviceValue(name, args, _, constants):
+                return self.device_call(name, args, constants)
+            case Registers():
+                return self.registers(e)
+            case MapOf(number):
+                return f"&{self.maps[number]}"
+            case _:
+                pass
         if isinstance(e, Const) and suffix(e.type) in _TYPES:
             bits = int.from_bytes(np.asarray(e.value).astype(e.type.to_numpy()).tobytes(), "little")
             return f"{cuda_type(e.type)}{{{bits}}}"
@@ -193,7 +233,8 @@ class _Emitter(CStatements):
 
     def call(self, name: str, *args: str) -> str:
         if name.startswith("twb_"):
-            if name not in self.functions:
-                raise UnsupportedError(f"{name} is not in the device library")
+            why = "" if name in self.called else self.why_missing(name)
+            if why:
+                raise UnsupportedError(why)
             self.called[name] = None
         return f"{name}({', '.join(args)})"

@@ -52,6 +52,11 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             'static_assert(sizeof(v) <= 16, "a vector access has 16 bytes at most");\n__builtin_memcpy(p.place(sizeof(v), TWBE_STORE), &v, sizeof(v));',
             "Write N elements in one access of 1, 2, 4, 8 or 16 bytes, aligned to its size.",
         ),
+        same(
+            "template <class U, int N, class T> auto &twb_registers(T *array)",
+            "return *reinterpret_cast<U (*)[N]>(array);",
+            "N registers of type U from a place of an array of the thread on, as products take them.",
+        ),
         pair(
             "template <class P> uint32_t twb_shared_address(P p)",
             "return (uint32_t)__cvta_generic_to_shared(p);",

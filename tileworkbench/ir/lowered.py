@@ -16,6 +16,7 @@ from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
 from .stmt import Body, Stmt
+from .tile_form import TensorView
 
 
 # ---------------------------------------------------------------------------------------------- expressions
@@ -211,3 +212,4 @@ class Grid(Stmt):
     scratch_bytes: int = 0
     enough_blocks: int | None = 0
     threads: tuple[int, ...] = ()
+    views: tuple[TensorView, ...] = ()  # what `MapOf` counts

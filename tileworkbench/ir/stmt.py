@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
+from .tile_form import TensorView, TileForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +310,8 @@ class Launch(Stmt):
     body: Body
     threads_used: bool = False
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
+    forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
+    views: tuple[TensorView, ...] = ()  # what `MapOf` counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,12 @@ class Fragment:
         """How many threads hold each cell: those that differ in digits that move nothing."""
         return prod(d.mod for d in self.digits if d.source == "thread" and d.dim < 0)
 
+    @property
+    def vector(self) -> int:
+        """How many registers, from any multiple of that on, hold neighbours along the last dim."""
+        last = len(self.shape) - 1
+        return next((d.mod for d in self.digits if (d.source, d.div, d.dim, d.stride) == ("register", 1, last, 1)), 1)
+
     def drop(self, dim: int) -> Fragment:
         """The tile without `dim`, such as a reduction along it leaves: each thread that held cells of a row holds the row's value, once."""
         kept = [d for d in self.digits if d.source == "register" and d.dim not in (dim, -1)]

@@ -15,11 +15,11 @@ from ..base.errors import InternalError
 from ..base.span import Span
 from ..codegen.cuda import emit_cuda
 from ..codegen.cuda_source import CudaSource, Number, Parameter, Pointer
-from ..device import FUNCTIONS
+from ..device import arch_number, why_missing
 from ..emulator import Program
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
-from ..transform.cuda_lowering import CUDA_STEPS
+from ..transform.cuda_lowering import cuda_steps
 from . import emulating, toolchain
 from .arguments import BoundCall
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
@@ -32,9 +32,8 @@ from .recording import run_and_record
 
 def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
     """Lower and emit: the CUDA text for `arch`, and a record of every pass."""
-    del arch
-    lowered, records = run_and_record(kernel, CUDA_STEPS)
-    return emit_cuda(lowered, FUNCTIONS), records
+    lowered, records = run_and_record(kernel, cuda_steps(arch_number(arch)))
+    return emit_cuda(lowered, lambda name: why_missing(name, arch)), records
 
 
 class Emulated:

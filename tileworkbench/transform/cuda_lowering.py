@@ -5,7 +5,11 @@ Each step is a pass of its own file; those before `copies_as_loops` and after `s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, wraps
+
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
+from ..ir.stmt import Kernel
 from .copies_as_loops import copies_as_loops
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
@@ -19,16 +23,30 @@ from .place_threads import place_threads
 from .spread_threads import spread_threads
 from .widen_floats import widen_floats
 
-CUDA_STEPS: tuple[Step, ...] = (
-    Step(index_loops, because="proofs and loop ends below are about the index dtype"),
-    Step(expand_asserts),
-    Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which spread_threads shares out"),
-    Step(decide_branches, because="what is never done must not stop a proof"),
-    Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
-    Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
-    Step(spread_threads, because="everything after it is one thread's program"),
-    Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
-    Step(place_threads, because="the accesses that are left say which tiles there are"),
-    Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
-    Step(widen_floats, because="after the last step that makes arithmetic"),
-)
+
+@cache
+def cuda_steps(arch: int) -> tuple[Step, ...]:
+    """The passes for compute capability `arch` (80; 90 is with the features of sm_90a)."""
+    return (
+        Step(index_loops, because="proofs and loop ends below are about the index dtype"),
+        Step(expand_asserts),
+        Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
+        Step(decide_branches, because="what is never done must not stop a proof"),
+        Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
+        Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
+        Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(place_threads, because="the accesses that are left say which tiles there are"),
+        Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
+        Step(widen_floats, because="after the last step that makes arithmetic"),
+    )
+
+
+def for_arch(run: Callable[[Kernel, int], Kernel], arch: int) -> Callable[[Kernel], Kernel]:
+    """A pass that depends on the architecture, for one."""
+
+    @wraps(run)
+    def step(kernel: Kernel) -> Kernel:
+        return run(kernel, arch)
+
+    return step

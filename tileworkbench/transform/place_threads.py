@@ -10,6 +10,7 @@ Requires: flat accesses, no tile operations.  Preserves: everything else.
 
 from __future__ import annotations
 
+from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
 from ..base.errors import CapacityError
@@ -60,6 +61,9 @@ def _grid(launch: Launch, name: str) -> Grid:
         if buffer.scope in ("local", "var"):
             head.append(Declare(buffer, span=buffer.span))
             continue
+        form = form_of(launch.forms, buffer)
+        align = _ALIGN if form is None else form.alignment
+        offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
         offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
     for view in views(buffers):  # each behind what it views
@@ -68,4 +72,5 @@ def _grid(launch: Launch, name: str) -> Grid:
         else:
             tiles.append(Tile(view, 0))
     threads = tuple(launch.threads)
-    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*head, *launch.body), offset, threads=threads, span=launch.span)
+    body = (*head, *launch.body)
+    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=threads, views=launch.views, span=launch.span)

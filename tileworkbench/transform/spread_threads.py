@@ -19,6 +19,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import TRUE, add, cast, index, mul
+from ..ir.device import DeviceCall
 from ..ir.expr import Binary, Buffer, Expr, Load, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
@@ -80,6 +81,9 @@ class _Spread:
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
         for stmt in body:
+            if isinstance(stmt, DeviceCall):  # whoever made it saw to its barriers
+                out.append(stmt)
+                continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
             reads, writes = self.shared([stmt] if not inside else _head(stmt))
             self.barrier(out, reads, writes, stmt)
@@ -198,12 +202,19 @@ class _Spread:
         return self.each(placed, body, loop)
 
     def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body:
-        """`body(register)` for every register: as a loop if formulas can be found, else one after the other."""
+        """`body(register)` for every register: as a loop if formulas can be found, else one after the other.
+
+        Registers with neighbours of the last dim are a loop of their own within it: what may become one access.
+        """
         if placed.registers > 1:
-            var = self.names.var("r")
-            inside = body(var)
+            var, vector = self.names.var("r"), placed.vector
+            inner = None if vector in (1, placed.registers) else self.names.var("x")
+            inside = body(var if inner is None else add(mul(var, index(vector)), inner))
+            if inside is not None and inner is not None:
+                inside = (For(inner, index(0), index(vector), inside, kind="unroll", span=stmt.span),)
             if inside is not None:
-                return (For(var, index(0), index(placed.registers), inside, kind="unroll", span=stmt.span),)
+                turns = placed.registers if inner is None else placed.registers // vector
+                return (For(var, index(0), index(turns), inside, kind="unroll", span=stmt.span),)
         out: list[Stmt] = []
         for register in range(placed.registers):
             made = body(index(register))
