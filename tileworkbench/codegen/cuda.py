@@ -191,9 +191,12 @@ class _Emitter(CStatements):
     def element(self, buffer: Buffer, offset: Expr) -> str:
         if buffer.scope == "var":
             return c_name(buffer.name)
-        if buffer.type.bits < 8:
-            raise UnsupportedError("4-bit elements on a GPU", span=offset.span)
         return f"{c_name(buffer.name)}[{self.plain(offset)}]"
+
+    def reinterpret(self, x: Expr, to: DType) -> str:
+        if suffix(x.dtype) in _TYPES or suffix(to) in _TYPES:
+            return self.call("twb_same_bits", self.expr(x)).replace("(", f"<{cuda_type(to)}, {cuda_type(x.dtype)}>(", 1)
+        return super().reinterpret(x, to)
 
     def choice(self, e: Select, side: Expr, tight: int) -> str:
         """An element of memory is an object in the emulator, which beside another one, or a literal of another type, needs its own type named."""

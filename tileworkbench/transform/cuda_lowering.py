@@ -19,6 +19,7 @@ from .flatten_accesses import flatten_accesses
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
 from .spread_threads import spread_threads
 from .widen_floats import widen_floats
@@ -36,6 +37,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic"),
