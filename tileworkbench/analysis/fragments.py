@@ -123,7 +123,7 @@ class _Placer:
     def fix(self, region: Region, fragment: Fragment) -> None:
         """`region` must lie as `fragment`."""
         buffer = region.buffer
-        if buffer.scope != "fragment" or buffer in self.out.shared:
+        if buffer not in self.tiles or buffer in self.out.shared:  # also a view, whose owner is in shared memory
             return
         if not is_whole(region) or buffer.rank != 2:
             self.keep_shared(buffer, "a product takes a part of it")

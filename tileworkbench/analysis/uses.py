@@ -89,6 +89,20 @@ def written_roots(nodes: Iterable[Node]) -> set[Buffer]:
     return {b.root for b in uses(nodes).written}
 
 
+def views(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """The views among `buffers` and the views that they are views of, each after what it views."""
+    out: dict[Buffer, None] = {}
+
+    def add(buffer: Buffer) -> None:
+        if buffer.view_of is not None and buffer not in out:
+            add(buffer.view_of)
+            out[buffer] = None
+
+    for buffer in sorted(buffers, key=lambda b: b.name):
+        add(buffer)
+    return list(out)
+
+
 def names(node: Node) -> Iterator[str]:
     """Every name of a variable or buffer below `node`."""
     for n in walk(node):

@@ -43,6 +43,11 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             "return twbe_cast<U>(p);",
             "The same address as a pointer to elements of type U.",
         ),
+        same(
+            "template <class T, class V> T twb_same_bits(V v)",
+            'static_assert(sizeof(T) == sizeof(V), "types of one size");\nunion { V v; T t; } u = {v};\nreturn u.t;',
+            "The bits of a value as one of type T.",
+        ),
         pair(
             "template <int N, class P> auto twb_load(P p)",
             _LOAD,

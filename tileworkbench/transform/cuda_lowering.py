@@ -20,6 +20,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
@@ -41,6 +42,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(widen_accesses, because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),

@@ -47,6 +47,7 @@ from ..ir.stmt import (
 )
 from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
+from .barriers import leaves, runs
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
@@ -123,6 +124,8 @@ class _Spread:
         """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
         reads, writes = self.shared([*body, *again])
         start: list[Stmt] = []
+        if leaves(body):
+            self.read, self.wrote = self.read | reads, self.wrote | writes
         self.barrier(start, reads, writes, body[0] if body else None)
         inside = list(self.body(body))
         self.barrier(inside, reads, writes, body[-1] if body else None)
@@ -157,10 +160,8 @@ class _Spread:
                 return spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
-            case For(body=body) | PipelinedFor(body=body):
-                return (replace(stmt, body=self.around(body, [])),)
-            case While(cond, body):
-                return (replace(stmt, body=self.around(body, [cond])),)
+            case For() | PipelinedFor() | While():
+                return (self.repeated(stmt),)
             case If(_, then, other):
                 before = set(self.read), set(self.wrote)
                 yes = self.body(then)
@@ -181,6 +182,17 @@ class _Spread:
                 return self.told(stmt)
             case _:
                 return (stmt,)
+
+    def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
+        """A loop; where it may not run at all, its barriers are none."""
+        before = set(self.read), set(self.wrote)
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else []))
+        if not runs(stmt):
+            self.read, self.wrote = self.read | before[0], self.wrote | before[1]
+        if leaves(stmt.body):
+            reads, writes = self.shared(stmt.body)
+            self.read, self.wrote = self.read | reads, self.wrote | writes
+        return out
 
     def told(self, stmt: Atomic) -> Body:
         """An atomic that the block does once, whose old value every thread gets."""
