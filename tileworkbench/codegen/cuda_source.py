@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..base.span import Span
+from ..ir.device import SMS
 from ..ir.expr import Expr
-
-SMS = "twb_sms"  # in a grid's expressions: the multiprocessors of the device, for grids that stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +82,6 @@ class CudaSource:
     flags: tuple[str, ...] = ()
     asserts: tuple[tuple[str, Span | None], ...] = ()
     lines: Mapping[int, Span] = field(default_factory=dict, compare=False, repr=False)
+
+
+__all__ = ["SMS", "CudaKernel", "CudaSource", "Number", "Parameter", "Pointer", "TensorMap"]

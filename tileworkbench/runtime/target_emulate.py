@@ -19,6 +19,7 @@ from ..base.span import Span
 from ..codegen.cuda_source import Number, Parameter, Pointer, TensorMap
 from ..emulator import FailedAssertion, Program
 from ..emulator import TensorMap as EmulatedMap
+from ..ir.device import SMS
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from . import emulating, toolchain
@@ -30,6 +31,8 @@ from .gpu_limits import check_source, machine_of
 from .loader import Entry
 from .options import Options
 from .translate_cuda import translate_cuda
+
+MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
 
 
 class Emulated:
@@ -59,7 +62,7 @@ class Emulated:
 
     def launch(self, call: BoundCall) -> None:
         """Run every launch on the bound arrays."""
-        values = {**call.dims, **call.scalars}
+        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         for buffer in call.signature.workspaces:
             arrays[buffer.name] = np.empty([evaluate(d, call.dims) for d in buffer.shape], buffer.type.to_numpy())

@@ -22,6 +22,7 @@ from .insert_barriers import insert_barriers
 from .lowering import Step
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
+from .raster_blocks import raster_blocks
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
 from .widen_accesses import widen_accesses
@@ -37,6 +38,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
