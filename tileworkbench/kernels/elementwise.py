@@ -104,9 +104,13 @@ def transpose_schedule(rows: int, cols: int, *, target: Any = None) -> tuple[int
     return (128, 64) if rows % 128 == 0 and cols % 64 == 0 else (32, 32)
 
 
+def transpose_threads(target: Any = None) -> int:
+    """Threads of a block of a transpose (0 on a CPU)."""
+    return GPU_THREADS if gpu_of(target) else 0
+
+
 def transpose(rows: int, cols: int, *, dtype: str = "float32", block: tuple[int, int] | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = X^T for X (rows, cols), Y (cols, rows), in blocks of so many rows and columns of X."""
-    threads = GPU_THREADS if gpu_of(target) else 0
     tile = block or transpose_schedule(rows, cols, target=target)
-    kernel: JITKernel = compiled(transpose_program, target)(rows, cols, *tile, dtype, threads)
+    kernel: JITKernel = compiled(transpose_program, target)(rows, cols, *tile, dtype, transpose_threads(target))
     return kernel

@@ -144,9 +144,14 @@ def gpu_gemv_schedule(n: int, k: int, dtype: str) -> tuple[int, int, int]:
     return min(4, n), min(GPU_THREADS * 128 // DType(dtype).bits, k), GPU_THREADS
 
 
+def schedule_for(n: int, k: int, dtype: str, target: Any = None) -> tuple[int, int, int]:
+    """Rows and columns of a block of `gemv`, and its threads (0 on a CPU)."""
+    return gpu_gemv_schedule(n, k, dtype) if gpu_of(target) else (*gemv_schedule(n, k), 0)
+
+
 def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None, target: Any = None) -> JITKernel:
     """A kernel y = W x for W (n, k), x (k,), y (n,). Products are summed in float32. `target`: what to compile for; None is the default target."""
-    rows, columns, threads = gpu_gemv_schedule(n, k, dtype) if gpu_of(target) else (*gemv_schedule(n, k), 0)
+    rows, columns, threads = schedule_for(n, k, dtype, target)
     kernel: JITKernel = compiled(gemv_program, target)(n, k, block_n or rows, min(block_k or columns, k), dtype, threads)
     return kernel
 
