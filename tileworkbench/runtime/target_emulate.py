@@ -5,6 +5,7 @@ Kernels take and return NumPy arrays.
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import cached_property
 from typing import Any
@@ -68,7 +69,8 @@ class Emulated:
         for kernel in self.made.kernels:
             args = [self._argument(p, arrays, values) for p in kernel.params]
             grid = [evaluate(g, values) for g in kernel.grid]
-            self.program[kernel.name](grid, kernel.block, args, shared_bytes=kernel.shared_bytes)
+            result = self.program[kernel.name](grid, kernel.block, args, shared_bytes=kernel.shared_bytes)
+            sys.stdout.write(result.printed)
 
     @staticmethod
     def _argument(parameter: Parameter, arrays: dict[str, Any], values: dict[str, Any]) -> Any:

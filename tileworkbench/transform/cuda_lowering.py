@@ -15,6 +15,7 @@ from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
+from .expand_prints import expand_prints
 from .flatten_accesses import flatten_accesses
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
@@ -37,6 +38,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),

@@ -251,6 +251,8 @@ class _Spread:
         """`stmt`, in which only the first of the threads with the same cells writes what others see."""
 
         def change(node: Node) -> Node:
+            if isinstance(node, Print):
+                return If(is_first(placed, self.thread), (node,), span=node.span)
             if isinstance(node, (Store, Atomic)):
                 buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
                 if buffer.scope not in ("local", "var"):
