@@ -12,7 +12,8 @@ import tileworkbench.language as T
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import attention, gemm, norms, softmax
 from tileworkbench.runtime.options import Options
-from tileworkbench.runtime.target_emulate import EmulateTarget, translate_cuda
+from tileworkbench.runtime.target_emulate import EmulateTarget
+from tileworkbench.runtime.translate_cuda import translate_cuda
 
 
 def run(program: PrimFunc, *arrays: Any) -> None:

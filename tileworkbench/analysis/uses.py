@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..ir.device import Registers
 from ..ir.expr import AddressOf, Buffer, Load, Var
-from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
+from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
 from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
 
@@ -66,7 +66,7 @@ def _add(node: Node, out: Uses) -> None:
                 out.bound.add(node.result)
         case Gemm(c=c):
             out.written.add(c.buffer)
-        case CopyElements(dst, _, src):
+        case CopyElements(dst, _, src) | LoadVector(dst, _, src) | StoreVector(dst, _, src):
             out.read.add(src)
             out.written.add(dst)
         case GemmCall(c=c):

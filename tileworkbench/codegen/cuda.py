@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..analysis.access import strides
+from ..analysis.alignment import alignments
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import UnsupportedError
@@ -17,7 +18,7 @@ from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, Const, Expr, Select
-from ..ir.lowered import Declare, Element, Fail, Grid, Loop, PrintLine, SetElement, Tile
+from ..ir.lowered import Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import walk
 from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
@@ -64,11 +65,13 @@ class _Emitter(CStatements):
             if not isinstance(stmt, Grid):
                 raise UnsupportedError("statements between launches on a GPU", span=stmt.span, hint="compute the sizes before the call")
             kernels.append(self.function(stmt))
-        return CudaSource(self.out.text(), tuple(kernels), asserts=tuple(self.asserts[i] for i in sorted(self.asserts)), lines=dict(self.out.spans))
+        count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
+        asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
+        return CudaSource(self.out.text(), tuple(kernels), asserts=asserts, lines=dict(self.out.spans))
 
     def function(self, grid: Grid) -> CudaKernel:
         out = self.out
-        used = uses(grid.body)
+        used, aligned = uses(grid.body), alignments(grid)
         roots, written = {b.root for b in used.buffers}, {b.root for b in used.written}
         texts: list[str] = []
         params: list[Parameter] = []
@@ -77,7 +80,7 @@ class _Emitter(CStatements):
             for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces]:
                 if buffer in roots:
                     texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
-                    params.append(Pointer(buffer.name))
+                    params.append(Pointer(buffer.name, aligned.get(buffer, 1)))
             self.maps = tuple(f"{c_name(view.buffer.name)}_map{i}" for i, view in enumerate(grid.views))
             texts += [f"const __grid_constant__ twb_tensor_map {name}" for name in self.maps]
             params += [tensor_map(view) for view in grid.views]
@@ -126,6 +129,10 @@ class _Emitter(CStatements):
         match s:
             case SetElement(buffer, offset, value):
                 out.line(f"{self.element(buffer, offset)} = {self.plain(value)};")
+            case LoadVector(array, at, buffer, offset, count):
+                out.line(f"{self.wide('twb_read', count, buffer, offset, array, at)};")
+            case StoreVector(buffer, offset, array, at, count):
+                out.line(f"{self.wide('twb_write', count, buffer, offset, array, at)};")
             case Let(var, value):
                 text = self.plain(value)
                 out.line(f"const {cuda_type(var.type)} {self.bind(var)} = {text};")
@@ -167,6 +174,9 @@ class _Emitter(CStatements):
         else:
             raise UnsupportedError(f"{s.op} on a GPU", span=s.span)
         self.out.line(f"const {cuda_type(s.result.type)} {self.bind(s.result)} = {text};")
+
+    def wide(self, name: str, count: int, buffer: Buffer, offset: Expr, array: Buffer, at: Expr) -> str:
+        return self.call(name, self.address(buffer, offset), self.address(array, at)).replace("(", f"<{count}>(", 1)
 
     def declare(self, buffer: Buffer, init: Expr | None) -> None:
         kind, name = cuda_type(buffer.type), c_name(buffer.name)
