@@ -61,12 +61,14 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
 
-class _Spread:
+class Spread:
+    """One launch on its way."""
+
     def __init__(self, launch: Launch, arch: int, names: Names) -> None:
         self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
@@ -112,7 +114,7 @@ class _Spread:
                 out.append(stmt)
                 continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared([stmt] if not inside else _head(stmt))
+            reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
@@ -290,6 +292,8 @@ class _Spread:
         """`stmt`, in which only the first of the threads with the same cells writes what others see."""
 
         def change(node: Node) -> Node:
+            if isinstance(node, Print):
+                return If(is_first(placed, self.thread), (node,), span=node.span)
             if isinstance(node, (Store, Atomic)):
                 buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
                 if buffer.scope not in ("local", "var"):
@@ -338,7 +342,7 @@ class _Spread:
         return made
 
 
-def _head(stmt: Stmt) -> list[Expr]:
+def head(stmt: Stmt) -> list[Expr]:
     """The condition, or the ends, of a statement with bodies."""
     match stmt:
         case If(cond) | While(cond):
