@@ -60,7 +60,7 @@ def place_fragments(launch: Launch, arch: int) -> Placement:
 
 class _Placer:
     def __init__(self, launch: Launch, arch: int) -> None:
-        self.arch = arch
+        self.arch, self.forms = arch, launch.forms
         self.out = Placement(int(np.prod(launch.threads)))
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
         self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
@@ -81,6 +81,8 @@ class _Placer:
             elif isinstance(stmt, (Scan, Atomic, Print)):
                 for region in (n for n in walk(stmt) if isinstance(n, (Region, Load))):
                     self.keep_shared(region.buffer.root, f"a {type(stmt).__name__.lower()} takes it whole")
+                if isinstance(stmt, Print) and stmt.buffer is not None:
+                    self.keep_shared(stmt.buffer.root, "it is printed")
         while self.spread():
             pass
         for tile in self.tiles:
@@ -107,7 +109,7 @@ class _Placer:
     # ------------------------------------------------------------------------------------------ what is fixed
     def product(self, stmt: Gemm) -> None:
         policy = "full_row" if stmt.policy == "square" and stmt.c.buffer in self.whole_rows else stmt.policy
-        unit = self.out.units[id(stmt)] = product_unit(stmt, self.out.threads, self.arch, policy)
+        unit = self.out.units[id(stmt)] = product_unit(stmt, self.out.threads, self.arch, policy, self.forms)
         self.fix(stmt.c, unit.c)
         if unit.kind == "fma" or stmt.trans_a:
             self.keep_shared(stmt.a.buffer, "a product reads it across the threads")
@@ -118,7 +120,7 @@ class _Placer:
     def fix(self, region: Region, fragment: Fragment) -> None:
         """`region` must lie as `fragment`."""
         buffer = region.buffer
-        if buffer.scope != "fragment" or buffer in self.out.shared:
+        if buffer not in self.tiles or buffer in self.out.shared:  # also a view, whose owner is in shared memory
             return
         if not is_whole(region) or buffer.rank != 2:
             self.keep_shared(buffer, "a product takes a part of it")

@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 
 from ..base.dtypes import DType
 from ..ir.stmt import Gemm
+from ..ir.tile_form import TileForm
 from ..layout.fragments import WARP, Fragment, flat, mma_a, mma_c, wgmma_a, wgmma_c
+from .tile_forms import suits_groups
 
 GROUP = 128  # threads of a warp group
 # (a, b, c) -> (k of one mma.sync, least architecture), best first. Source: PTX ISA, "Matrix Fragments for mma"
@@ -32,7 +34,10 @@ _MMA: dict[tuple[str, str, str], tuple[tuple[int, int], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits."""
+    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits.
+
+    `in_forms`: shared factors lie as warp groups read them.
+    """
 
     m: int
     n: int
@@ -46,6 +51,7 @@ class Problem:
     trans_b: bool = False
     a_in_registers: bool = False
     tf32: bool = False
+    in_forms: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,14 @@ class MatrixUnit:
     a: Fragment
 
 
-def product_unit(stmt: Gemm, threads: int, arch: int, policy: str = "", tf32: bool = False) -> MatrixUnit:
-    """The instruction for a product of a block of `threads`; `policy` in place of the author's."""
+def product_unit(stmt: Gemm, threads: int, arch: int, policy: str = "", forms: tuple[TileForm, ...] | None = None, tf32: bool = False) -> MatrixUnit:
+    """The instruction for a product of a block of `threads`; `policy` in place of the author's. Without `forms`: as if its factors had them."""
     rows, columns = stmt.c.static_extents()[-2:]
     depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
     held = stmt.a.buffer.scope == "fragment"
     types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
-    problem = Problem(rows, columns, depth, *types, threads, policy or stmt.policy, stmt.trans_a, stmt.trans_b, held, tf32)
+    in_forms = forms is None or suits_groups(stmt, forms)
+    problem = Problem(rows, columns, depth, *types, threads, policy or stmt.policy, stmt.trans_a, stmt.trans_b, held, tf32, in_forms)
     return matrix_unit(problem, arch)
 
 
@@ -92,7 +99,7 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
 def _is_for_groups(p: Problem) -> bool:
     """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit and tf32 operands with k along their rows."""
     groups = p.threads // GROUP
-    whole = groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
+    whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
     along = p.a.bits == 16 or (not p.trans_a and p.trans_b)
