@@ -247,19 +247,24 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
     `indices` (rank of the tile, threads, registers of the loop) are the cells wanted, -1 where an iteration does nothing. The answer has one number
     per iteration, -1 where no thread does anything: that it is the same in all threads is what makes it a register.
     """
-    held = np.full((tile.threads, *tile.shape), -1, dtype=np.int64)
+    sizes = np.array(tile.shape)[:, None, None]
+    if np.any(indices >= sizes):
+        return None
+    scale = np.array([prod(tile.shape[d + 1 :]) for d in range(len(tile.shape))], dtype=np.int64)[:, None, None]
     cells = tile.cells()
-    thread, register = np.nonzero(cells[0] >= 0)
-    held[(thread, *cells[:, thread, register])] = register
+    held = np.where(cells[0] >= 0, (cells * scale).sum(axis=0), -1)  # (threads, registers): cells as numbers
+    busy = indices[0] >= 0
+    wanted = np.where(busy, (indices * scale).sum(axis=0), -1)
+    steps, first = np.nonzero(busy.any(axis=0))[0], busy.argmax(axis=0)
     out = np.full(loop.registers, -1, dtype=np.int64)
-    for step in range(loop.registers):
-        busy = np.nonzero(indices[0, :, step] >= 0)[0]
-        if not busy.size:
-            continue
-        wanted = held[(busy, *indices[:, busy, step])]
-        if wanted[0] < 0 or np.any(wanted != wanted[0]):
-            return None
-        out[step] = wanted[0]
+    where: dict[int, dict[int, int]] = {}  # of a thread: cell -> register
+    for step in steps:
+        thread = int(first[step])
+        if thread not in where:
+            where[thread] = {int(cell): register for register, cell in enumerate(held[thread])}
+        out[step] = where[thread].get(int(wanted[thread, step]), -1)
+    if np.any(out[steps] < 0) or np.any((held[:, out[steps]] != wanted[:, steps]) & busy[:, steps]):
+        return None
     return out
 
 
