@@ -58,6 +58,11 @@ def place_fragments(launch: Launch, arch: int) -> Placement:
     return _Placer(launch, arch).run()
 
 
+def is_grouped(stmt: Gemm, launch: Launch, arch: int) -> bool:
+    """Whether warp groups compute `stmt`."""
+    return product_unit(stmt, launch.count_threads, arch, forms=launch.forms).kind == "wgmma"
+
+
 class _Placer:
     def __init__(self, launch: Launch, arch: int) -> None:
         self.arch, self.forms = arch, launch.forms

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from ..base.dtypes import DType
 from ..ir.stmt import Gemm
 from ..ir.tile_form import TileForm
-from ..layout.fragments import WARP, Fragment, flat, mma_a, mma_c, wgmma_a, wgmma_c
+from ..layout.fragments import WARP, Fragment, flat, micro_tiles, mma_a, mma_c, wgmma_a, wgmma_c
 from .tile_forms import suits_groups
 
 GROUP = 128  # threads of a warp group
@@ -92,7 +92,7 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
         for m, n in _grids(problem):
             c, a = mma_c(m, n, problem.m, problem.n), mma_a(m, n, problem.m, problem.k, problem.a.bits, k)
             return MatrixUnit("mma", (m, n), k, replace(c, threads=problem.threads), replace(a, threads=problem.threads))
-    c = flat((problem.m, problem.n), problem.threads, 4 if problem.n % 4 == 0 else 1)
+    c = micro_tiles((problem.m, problem.n), problem.threads)
     return MatrixUnit("fma", (1, 1), 1, c, flat((problem.m, problem.k), problem.threads))
 
 

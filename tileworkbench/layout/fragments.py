@@ -150,6 +150,27 @@ def flat(shape: Sequence[int], threads: int, vector: int = 1) -> Fragment:
     return Fragment(tuple(shape), threads, register, (*digits, *_idle(threads, div)))
 
 
+def micro_tiles(shape: tuple[int, int], threads: int) -> Fragment:
+    """Threads side by side in a few rows, each with cells from as many rows as columns, about: what a product reads least for. Vectors of up to 4.
+
+    Rows and columns that the threads cannot share evenly are short, as in `flat`. The columns of threads depend on the width only where it is small,
+    so that tiles of equal height lie with equal rows.
+    """
+    m, n = shape
+    vector = 4 if n % 4 == 0 else 1
+    pieces = -(-n // vector)
+    across = min(pieces, 16 if threads >= 128 else 8, threads)
+    down = min(m, threads // across)
+    if 2 * down * across <= threads:
+        across = min(pieces, threads // down)
+    digits = [Digit("register", 1, vector, 1, 1)] if vector > 1 else []
+    digits += [Digit("thread", 1, across, 1, vector), Digit("thread", across, down, 0, 1)]
+    further, rounds = -(-pieces // across), -(-m // down)
+    digits += [Digit("register", vector, further, 1, vector * across)] if further > 1 else []
+    digits += [Digit("register", vector * further, rounds, 0, down)] if rounds > 1 else []
+    return Fragment(shape, threads, vector * further * rounds, (*digits, *_idle(threads, across * down)))
+
+
 def mma_c(warps_m: int, warps_n: int, m: int, n: int) -> Fragment:
     """The accumulator of `mma.m16n8`, warps side by side: warp w has the rows of w % warps_m and the columns of w // warps_m, 16 x 8 cells at a time.
 

@@ -21,7 +21,7 @@ from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall, Specialised
+from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
@@ -55,7 +55,7 @@ from .names import Names
 from .roles import in_roles
 from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
-from .spread_wgmma import spread_wgmma
+from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 
 
@@ -172,6 +172,8 @@ class Spread:
             case Gemm():
                 unit = self.place.units[id(stmt)]
                 return spread_mma(stmt, unit, self) if unit.kind == "mma" else spread_product(stmt, self)
+            case WaitProducts():
+                return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
             case For() | PipelinedFor() | While():
