@@ -29,7 +29,8 @@ from .spread_tiles import Spreading
 WORD = DType("uint32")
 _PIECE_BITS = 128  # of a row of a small matrix
 _SHORT = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
 }  # fmt: skip
 _RESULT = {"float16": "f16", "float32": "f32", "int32": "s32"}
 
@@ -129,10 +130,11 @@ class _Side:
         self.words = size // 8 * (unit.step // self.piece)  # registers of one instruction
         self.per_word = 32 // self.type.bits
         self.lets: list[Stmt] = []
-        self.is_held = name == "a" and region.buffer in s.arrays
-        self.by_matrices = not self.is_held and self.suits_ldmatrix()
-        if self.is_held:
-            self.array = s.arrays[region.buffer]
+        self.held = s.arrays.get(region.buffer) if name == "a" else None
+        self.is_held = self.held is not None and self.type.bits < 32  # float32 is rounded first
+        self.by_matrices = self.held is None and self.suits_ldmatrix()
+        if self.held is not None and self.is_held:
+            self.array = self.held
         elif self.by_matrices:
             self.array = s.array(name, tiles * self.words, WORD)
         else:
@@ -159,8 +161,20 @@ class _Side:
         """What brings the operand of step `k` to its registers."""
         if self.is_held:
             return ()
-        k = mul(k, index(self.unit.step))
-        return self.matrices(k) if self.by_matrices else self.elements(k)
+        step = mul(k, index(self.unit.step))
+        found = self.own(k) if self.held is not None else self.matrices(step) if self.by_matrices else self.elements(step)
+        if self.type.bits < 32:
+            return found
+        words = Registers(self.array, index(0), self.tiles * self.words, WORD)
+        return (*found, DeviceCall("twb_round_tf32", (words,), (self.tiles * self.words,), span=self.stmt.span))  # which would only cut bits off
+
+    def own(self, k: Expr) -> Body:
+        """A copy of the registers of a step, which may be changed."""
+        assert self.held is not None
+        count = self.tiles * self.words
+        register = self.s.names.var("r")
+        store = Store(self.array, (register,), Load(self.held, (add(mul(k, index(count)), register),)))
+        return _over(register, count, (store,), self.stmt)
 
     def elements(self, k: Expr) -> Body:
         """One element after the other."""
