@@ -224,6 +224,8 @@ class _Emitter(CStatements):
         with self.scope():
             name, kind = self.bind(s.var), c_type(s.var.type)
             sign, step = ("<", f"{name} += {s.step}") if s.step > 0 else (">", f"{name} -= {-s.step}")
+            if s.by is not None:
+                step = f"{name} += {self.plain(s.by)}"
             if s.unroll:
                 self.out.line("#pragma unroll")
             with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):

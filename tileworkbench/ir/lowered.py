@@ -109,6 +109,7 @@ class Loop(Stmt):
     `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
     `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling. `label` names the end of the body, where
     an `EndIteration` goes. `unroll`: its iterations touch registers that must be known to the compiler.
+    `by` is a step that is known only at run time, instead of `step`.
     """
 
     var: Var
@@ -120,6 +121,7 @@ class Loop(Stmt):
     reductions: tuple[tuple[str, Buffer], ...] = ()
     label: str = ""
     unroll: bool = False
+    by: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

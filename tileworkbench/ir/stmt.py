@@ -192,7 +192,10 @@ class ParallelFor(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result)."""
+    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result).
+
+    "blocks" is made by a pass: iterations are blocks, independent of one another, and the loop goes on by the number of blocks of the launch.
+    """
 
     var: Var
     start: Expr

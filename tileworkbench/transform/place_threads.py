@@ -15,11 +15,13 @@ from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
 from ..base.errors import CapacityError
 from ..ir.build import cast
+from ..ir.device import DeviceValue
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
 from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names, with_fixed_end
+from .stay_on_chip import KIND as BLOCKS
 
 _ALIGN = 128
 
@@ -32,7 +34,8 @@ def place_threads(kernel: Kernel) -> Kernel:
     def change(node: Node) -> Node | tuple[Node, ...]:
         match node:
             case For(var, start, stop, body, step, kind):
-                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span), names)
+                by = cast(DeviceValue("twb_blocks_x", (), DType("uint32")), INDEX) if kind == BLOCKS else None
+                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", by=by, span=node.span), names)
             case PipelinedFor(var, start, stop, body):
                 return with_fixed_end(Loop(var, start, stop, body, span=node.span), names)
             case Launch():
