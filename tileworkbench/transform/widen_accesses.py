@@ -10,7 +10,7 @@ An access is widened if its offset is a multiple of the width plus the loop's va
 What is between reads and writes stays element by element. Reads then stand before the loop and writes behind it, so none is widened that another
 access of the same memory in the loop could tell from the original.
 
-Requires: flat accesses in thread-level launches; tiles and arrays begin at multiples of 16 bytes.  Preserves: other loops, order between loops.
+Requires: flat accesses in thread-level launches; tiles begin at multiples of 16 bytes.  Preserves: other loops, order between loops.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from ..analysis.aliasing import Aliasing, is_one_array
 from ..analysis.divisors import divisor, is_uniform, steps
 from ..analysis.linear import Linear, constant, has_load, to_expr
-from ..ir.build import TRUE, every, index, negate
+from ..ir.build import TRUE, add, every, index, negate
 from ..ir.expr import AddressOf, Binary, Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AtomicOp, Declare, Element, LoadVector, SetElement, StoreVector
 from ..ir.node import Node, children, map_children, replace, rewrite, walk
@@ -33,14 +33,15 @@ WIDEST = 16  # bytes
 _LONGEST = 32  # turns of a loop that is looked at
 
 
-def widen_accesses(kernel: Kernel) -> Kernel:
-    """Return `kernel` with `LoadVector` and `StoreVector`."""
-    return _Widen(kernel).kernel(kernel)
+def widen_accesses(kernel: Kernel, aligned: bool = True) -> Kernel:
+    """Return `kernel` with `LoadVector` and `StoreVector`; for tiles only if arrays are not `aligned`."""
+    return _Widen(kernel, aligned).kernel(kernel)
 
 
 class _Widen(Scoped):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, aligned: bool) -> None:
         super().__init__()
+        self.aligned = aligned
         self.names, self.aliasing, self.steps = Names(kernel), Aliasing(kernel), steps(kernel)
 
     def on_stmt(self, stmt: Stmt) -> Result:
@@ -110,6 +111,8 @@ class _Loop:
         form = self.form(access.node.offset)
         conds = tuple(self.seen_through(c) for c in access.conds)
         if buffer.type.bits < 8 or buffer.view_of is not None or form is None or any(map(self.is_inside, conds)):
+            return
+        if not buffer.is_on_chip and not self.around.aligned:
             return
         access.base, access.conds = form.without(self.var), conds
         if form.coefficient(self.var) != 1 or any(n == self.var for a in access.base.terms for n in walk(a)):
@@ -233,7 +236,17 @@ class _Loop:
 
     def guarded(self, access: _Access, start: int, stmt: Stmt, other: Body) -> Body:
         """`stmt` where the access happens, else `other`."""
-        cond = every(rewrite(c, lambda node: index(start) if node == self.var else node) for c in access.conds)
+
+        def at_start(node: Node) -> Node:
+            match node:
+                case Var() if node == self.var:
+                    return index(start)
+                case Binary("add", Expr() as a, Const() as b):
+                    return add(a, b)
+                case _:
+                    return node
+
+        cond = every(rewrite(c, at_start) for c in access.conds)
         return (stmt,) if cond == TRUE else (If(cond, (stmt,), other, span=stmt.span),)
 
 
