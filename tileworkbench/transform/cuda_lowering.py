@@ -21,6 +21,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .narrow_indices import narrow_indices
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
 from .specialise_warps import specialise_warps
@@ -52,7 +53,8 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(widen_accesses, aligned), because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
-        Step(widen_floats, because="after the last step that makes arithmetic"),
+        Step(widen_floats, because="after the last step that makes arithmetic on floats"),
+        Step(narrow_indices, because="after the last step that speaks of indices as such"),
     )
 
 
