@@ -124,7 +124,7 @@ class _Emitter(CStatements):
                 for line in lines:
                     out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):
-                    out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
+                    out.line(f"const {cuda_type(var.type)} {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
                     out.line("TWB_SHARED_MEMORY(scratch);")
                 self.viewed = {b.root for b in used.buffers if b.view_of is not None}
