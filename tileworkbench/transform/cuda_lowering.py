@@ -56,7 +56,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, 0), because="speaks of threads that the author sees; spread_threads makes others"),
-        Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
+        Step(for_arch(spread_threads, arch), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),

@@ -51,6 +51,8 @@ class _Flatten(Scoped):
                 return self.division(expr, a)
             case Binary("add" | "sub" | "mul" as op, Const(x), Const(y)) if expr.dtype.is_int:
                 return const({"add": int(x) + int(y), "sub": int(x) - int(y), "mul": int(x) * int(y)}[op], expr.dtype)
+            case Binary("add", a, Const(0)) if expr.dtype == INDEX:
+                return a
             case Cast(Const(x, kind), to) if kind.is_int and to.is_int:
                 return const(int(x), to)
             case Binary("shr", a, Const(count)) if expr.dtype == INDEX and 0 < int(count) < 62:

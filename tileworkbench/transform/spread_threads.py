@@ -39,6 +39,7 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
+    Region,
     Scan,
     Stmt,
     Store,
@@ -48,9 +49,11 @@ from ..ir.stmt import (
 from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
 from .barriers import leaves, runs
+from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
+from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
@@ -58,10 +61,10 @@ from .stay_on_chip import KIND as BLOCKS
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
-    names = Names(kernel)
+    names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
@@ -69,9 +72,10 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
 class Spread:
     """One launch on its way."""
 
-    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+    def __init__(self, launch: Launch, arch: int, names: Names, certain: Sequence[Region] = ()) -> None:
         self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
+        self.certain = {id(region) for region in certain}  # which live as long as the kernel
         body = launch.body if self.roles is None else self.roles.consumers
         self.place: Placement = place_fragments(replace(launch, body=body), arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
@@ -92,7 +96,8 @@ class Spread:
         body = (*self.start, *body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms)
         return launch if self.roles is None else in_roles(launch, self.roles, self.names)
 
     @property
@@ -165,7 +170,8 @@ class Spread:
             case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
                 return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
-                return spread_product(stmt, self)
+                unit = self.place.units[id(stmt)]
+                return spread_mma(stmt, unit, self) if unit.kind == "mma" else spread_product(stmt, self)
             case WaitProducts():
                 return spread_wait(stmt, self)
             case Scan():
@@ -329,6 +335,10 @@ class Spread:
         assert table is not None
         at = register_at(placed, table, register)
         return None if at is None else Load(self.arrays[buffer], (at,))
+
+    def is_inside(self, region: Region) -> bool:
+        """Whether an operand of a product needs no test."""
+        return id(region) in self.certain
 
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer:
         """A new array of each thread."""

@@ -2,7 +2,7 @@
 
 A reduction: each thread reduces its own cells; threads of a warp that hold other cells of the same row exchange what they have by shuffles, other
 threads through a tile. The order of a sum is that of the registers, then of the threads. A scan: rows go to threads, through a tile. A product
-without a matrix instruction: each result is summed by the thread that holds it.
+without a matrix instruction: each result is summed by the thread that holds it, rows and columns of factors read once a step of k.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Spreading(Protocol):
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None: ...
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
     def tile(self, hint: str, shape: tuple[int, ...], dtype: DType) -> Buffer: ...
+    def is_inside(self, region: Region) -> bool: ...
 
 
 # ---------------------------------------------------------------------------------------------- reductions
@@ -224,14 +225,15 @@ def spread_scan(stmt: Scan, s: Spreading) -> Body:
 
 
 def spread_product(stmt: Gemm, s: Spreading) -> Body:
-    """Each result is summed by the thread that holds it."""
+    """Each result is summed by the thread that holds it; factors are read once for all of a thread's results."""
     m, n = stmt.c.static_extents()[-2:]
     k = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
     held = s.place.fragments.get(stmt.c.buffer)
     cells = held if held is not None else flat((m, n), s.place.threads)
     dtype = stmt.c.buffer.type
     work = FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
-    sums = s.array("sums", cells.registers, work)
+    in_place = held is not None and work == dtype
+    sums = s.arrays[stmt.c.buffer] if in_place else s.array("sums", cells.registers, work)
     depth = s.names.var("k")
     lead = [tuple(index(0) for _ in r.extents[:-2]) for r in (stmt.a, stmt.b, stmt.c)]
 
@@ -242,12 +244,26 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         value = Select(stmt.clear, zero, cast(old, work)) if not isinstance(stmt.clear, Const) else zero if stmt.clear.value else cast(old, work)
         return _guarded(is_live(cells, s.thread, cell), Store(sums, (register,), value))
 
+    rows, columns = cells.drop(1), cells.drop(0)
+    left, right = s.array("left", rows.registers, work), s.array("right", columns.registers, work)
+
+    def take_left(register: Expr) -> Body:
+        cell = coordinates(rows, s.thread, register)
+        at = (*lead[0], *((depth, *cell) if stmt.trans_a else (*cell, depth)))
+        return _guarded(is_live(rows, s.thread, cell), Store(left, (register,), cast(Load(stmt.a.buffer, _moved(stmt.a, at)), work)))
+
+    def take_right(register: Expr) -> Body:
+        cell = coordinates(columns, s.thread, register)
+        at = (*lead[1], *((*cell, depth) if stmt.trans_b else (depth, *cell)))
+        return _guarded(is_live(columns, s.thread, cell), Store(right, (register,), cast(Load(stmt.b.buffer, _moved(stmt.b, at)), work)))
+
     def sum_up(register: Expr) -> Body | None:
-        i, j = coordinates(cells, s.thread, register)
-        a_at, b_at = ((depth, i) if stmt.trans_a else (i, depth)), ((j, depth) if stmt.trans_b else (depth, j))
-        a, b = (cast(Load(r.buffer, _moved(r, (*at, *where))), work) for r, at, where in ((stmt.a, lead[0], a_at), (stmt.b, lead[1], b_at)))
-        value = Binary("add", Load(sums, (register,)), Binary("mul", a, b))
-        return _guarded(is_live(cells, s.thread, (i, j)), Store(sums, (register,), value))
+        tables = own_registers(cells, rows, cells.cells()[:1]), own_registers(cells, columns, cells.cells()[1:])
+        at = [None if table is None else register_at(cells, table, register) for table in tables]
+        if at[0] is None or at[1] is None:
+            return None
+        value = Binary("add", Load(sums, (register,)), Binary("mul", Load(left, (at[0],)), Load(right, (at[1],))))
+        return _guarded(is_live(cells, s.thread, coordinates(cells, s.thread, register)), Store(sums, (register,), value))
 
     def finish(register: Expr) -> Body | None:
         cell = coordinates(cells, s.thread, register)
@@ -257,9 +273,11 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
         return _guarded(test, Store(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)), value))
 
-    walk = For(depth, index(0), index(k), s.each(cells, sum_up, stmt), span=stmt.span)
+    step = (*s.each(rows, take_left, stmt), *s.each(columns, take_right, stmt), *s.each(cells, sum_up, stmt))
+    walk = For(depth, index(0), index(k), step, span=stmt.span)
     meet = (Sync(),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()  # the factors are read before a result is written
-    return (*s.each(cells, start, stmt), walk, *meet, *s.each(cells, finish, stmt))
+    before = () if in_place and is_const(stmt.clear, False) else s.each(cells, start, stmt)
+    return (*before, walk, *meet, *(() if in_place else s.each(cells, finish, stmt)))
 
 
 def _guarded(test: Expr, stmt: Stmt) -> Body:
