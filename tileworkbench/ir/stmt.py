@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
+from .remark import Remark
 from .tile_form import TensorView, TileForm
 
 
@@ -96,11 +97,14 @@ class Copy(Stmt):
     Elements of src outside its buffer give the safe value; elements of dst outside are skipped. All of src is read first, where dst overlaps it.
     A symbolic extent of less than nothing is nothing.
     `is_async` records that the author asked for a copy that is not waited for; results are those of a synchronous one.
+    With `async_bytes` the copy is only started, so many bytes at a time, and the threads that started it have to wait for it
+    (`transform/pipeline_copies.py`).
     """
 
     src: Region
     dst: Region
     is_async: bool = False
+    async_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +316,7 @@ class Launch(Stmt):
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
     forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .flatten_accesses import flatten_accesses
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .spread_threads import spread_threads
 from .widen_floats import widen_floats
@@ -33,6 +34,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(for_arch(pipeline_copies, arch), because="speaks of whole copies, which copies_as_loops takes apart"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),

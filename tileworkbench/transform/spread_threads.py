@@ -13,6 +13,7 @@ Requires: launches whose threads are not visible, copies and fills as parallel l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
 from ..analysis.uses import uses
@@ -20,12 +21,15 @@ from ..base.dtypes import INDEX, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall
-from ..ir.expr import Binary, Buffer, Expr, Load, is_const
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
     Atomic,
     Body,
+    Break,
+    Continue,
+    Copy,
     For,
     Gemm,
     If,
@@ -45,6 +49,7 @@ from ..ir.stmt import (
 from ..layout.fragments import Fragment, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
+from .spread_async import spread_async
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 
 
@@ -56,6 +61,16 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
         return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What an iteration of a loop touches, and what may be open where it leaves the loop."""
+
+    reads: set[Buffer]
+    writes: set[Buffer]
+    left_read: set[Buffer] = field(default_factory=set)
+    left_wrote: set[Buffer] = field(default_factory=set)
 
 
 class _Spread:
@@ -70,6 +85,7 @@ class _Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        self.turns: list[_Turn] = []  # of the loops around the statement
 
     def launch(self) -> Launch:
         body = self.body(self.old.body)
@@ -83,9 +99,16 @@ class _Spread:
             if isinstance(stmt, DeviceCall):  # whoever made it saw to its barriers
                 out.append(stmt)
                 continue
+            if isinstance(stmt, Continue):
+                self.barrier(out, self.turns[-1].reads, self.turns[-1].writes, stmt)
+            elif isinstance(stmt, Break):
+                self.turns[-1].left_read |= self.read
+                self.turns[-1].left_wrote |= self.wrote
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
             reads, writes = self.shared([stmt] if not inside else _head(stmt))
             self.barrier(out, reads, writes, stmt)
+            if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
+                reads, writes = {stmt.src.buffer.root}, set()
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
             if not isinstance(stmt, Sync):
@@ -93,13 +116,21 @@ class _Spread:
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body, again: list[Expr]) -> Body:
-        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
-        reads, writes = self.shared([*body, *again])
+    def around(self, body: Body, again: list[Expr], runs: bool = False) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
+
+        A body that begins with a barrier settles it itself. What stood open before the loop does so after it, unless it certainly `runs`.
+        """
+        before = set() if runs else set(self.read), set() if runs else set(self.wrote)
+        turn = _Turn(*((set(), set()) if _begins_with_barrier(body) else self.shared([*body, *again])))
+        self.turns.append(turn)
         start: list[Stmt] = []
-        self.barrier(start, reads, writes, body[0] if body else None)
+        self.barrier(start, turn.reads, turn.writes, body[0] if body else None)
         inside = list(self.body(body))
-        self.barrier(inside, reads, writes, body[-1] if body else None)
+        self.barrier(inside, turn.reads, turn.writes, body[-1] if body else None)
+        self.turns.pop()
+        self.read |= before[0] | turn.left_read
+        self.wrote |= before[1] | turn.left_wrote
         return (*start, *inside)
 
     def shared(self, nodes: Sequence[Node]) -> tuple[set[Buffer], set[Buffer]]:
@@ -124,8 +155,10 @@ class _Spread:
                 return spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
+            case Copy():
+                return spread_async(stmt, self)
             case For(body=body) | PipelinedFor(body=body):
-                return (replace(stmt, body=self.around(body, [])),)
+                return (replace(stmt, body=self.around(body, [], runs=_certainly_runs(stmt))),)
             case While(cond, body):
                 return (replace(stmt, body=self.around(body, [cond])),)
             case If(_, then, other):
@@ -285,6 +318,15 @@ class _Spread:
         made = self.names.tile(hint, tuple(index(n) for n in shape), dtype)
         self.scratch.append(made)
         return made
+
+
+def _begins_with_barrier(body: Body) -> bool:
+    return isinstance(next((s for s in body if not isinstance(s, DeviceCall)), None), Sync)
+
+
+def _certainly_runs(loop: For | PipelinedFor) -> bool:
+    start, stop, step = loop.start, loop.stop, loop.step if isinstance(loop, For) else 1
+    return isinstance(start, Const) and isinstance(stop, Const) and (stop.value > start.value if step > 0 else stop.value < start.value)
 
 
 def _head(stmt: Stmt) -> list[Expr]:
