@@ -16,12 +16,17 @@ from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .flatten_accesses import flatten_accesses
+from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .pack_nibbles import pack_nibbles
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
+from .raster_blocks import raster_blocks
+from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
+from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
 
@@ -34,10 +39,15 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
-        Step(for_arch(pipeline_copies, arch), because="speaks of whole copies, which copies_as_loops takes apart"),
+        Step(raster_blocks),
+        Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
+        Step(for_arch(pipeline_copies, arch), because="takes the loops that specialise_warps leaves"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
-        Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
+        Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
+        Step(widen_accesses, because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic"),

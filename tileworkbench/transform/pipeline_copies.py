@@ -26,7 +26,7 @@ from ..analysis.linear import has_load
 from ..analysis.running_ahead import RunningAhead, running_ahead
 from ..base.dtypes import BOOL, INDEX
 from ..ir.build import FALSE, TRUE, add, index, mul, sub
-from ..ir.device import DeviceCall
+from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
@@ -51,7 +51,7 @@ class _Pipeline(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
-        if stmt.threads_used or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
+        if stmt.threads_used or isinstance(stmt.body[0], Specialised) or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
             return stmt
         self.launch, self.versions, self.remarks = stmt, [], []
         return super().stmt(stmt)

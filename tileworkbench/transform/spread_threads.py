@@ -13,22 +13,22 @@ Requires: launches whose threads are not visible, copies and fills as parallel l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
+from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall
-from ..ir.expr import Binary, Buffer, Const, Expr, Load, is_const
+from ..ir.device import DeviceCall, Specialised
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
     Atomic,
     Body,
-    Break,
-    Continue,
+    Collective,
     Copy,
     For,
     Gemm,
@@ -46,11 +46,16 @@ from ..ir.stmt import (
     Sync,
     While,
 )
+from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
+from .barriers import leaves, meets_first, runs
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
+from .roles import in_roles
 from .spread_async import spread_async
 from .spread_tiles import spread_product, spread_reduce, spread_scan
+from .spread_wgmma import spread_wgmma
+from .stay_on_chip import KIND as BLOCKS
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -63,20 +68,12 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     return rewrite(kernel, change)
 
 
-@dataclass(slots=True)
-class _Turn:
-    """What an iteration of a loop touches, and what may be open where it leaves the loop."""
-
-    reads: set[Buffer]
-    writes: set[Buffer]
-    left_read: set[Buffer] = field(default_factory=set)
-    left_wrote: set[Buffer] = field(default_factory=set)
-
-
 class _Spread:
     def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+        self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
-        self.place: Placement = place_fragments(launch, arch)
+        body = launch.body if self.roles is None else self.roles.consumers
+        self.place: Placement = place_fragments(replace(launch, body=body), arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
         for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
@@ -85,13 +82,30 @@ class _Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
-        self.turns: list[_Turn] = []  # of the loops around the statement
+        groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
+        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
+        self.start: list[Stmt] = []  # what every thread does first
+        self._group: Var | None = None
 
     def launch(self) -> Launch:
-        body = self.body(self.old.body)
+        body = self.body(self.old.body if self.roles is None else self.roles.consumers)
+        body = (*self.start, *body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        return launch if self.roles is None else in_roles(launch, self.roles, self.names)
+
+    @property
+    def forms(self) -> tuple[TileForm, ...]:
+        return self.old.forms
+
+    def group(self) -> Var:
+        """The number of the thread's warp group, which the compiler is told is one for all of a warp."""
+        if self._group is None:
+            self._group = self.names.var("group", INT32)
+            number = cast(Binary("floordiv", self.thread, index(GROUP)), INT32)
+            self.start.append(Collective("shfl", self._group, (number, Const(0, INT32))))
+        return self._group
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
@@ -99,11 +113,6 @@ class _Spread:
             if isinstance(stmt, DeviceCall):  # whoever made it saw to its barriers
                 out.append(stmt)
                 continue
-            if isinstance(stmt, Continue):
-                self.barrier(out, self.turns[-1].reads, self.turns[-1].writes, stmt)
-            elif isinstance(stmt, Break):
-                self.turns[-1].left_read |= self.read
-                self.turns[-1].left_wrote |= self.wrote
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
             reads, writes = self.shared([stmt] if not inside else _head(stmt))
             self.barrier(out, reads, writes, stmt)
@@ -116,21 +125,22 @@ class _Spread:
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body, again: list[Expr], runs: bool = False) -> Body:
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
 
-        A body that begins with a barrier settles it itself. What stood open before the loop does so after it, unless it certainly `runs`.
+        Where iterations are blocks, what they leave in global memory is nothing to the next one. A body that begins with a barrier settles it itself.
         """
-        before = set() if runs else set(self.read), set() if runs else set(self.wrote)
-        turn = _Turn(*((set(), set()) if _begins_with_barrier(body) else self.shared([*body, *again])))
-        self.turns.append(turn)
+        reads, writes = self.shared([*body, *again])
+        if meets_first(body):
+            reads, writes = set(), set()
+        if are_blocks:
+            reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
-        self.barrier(start, turn.reads, turn.writes, body[0] if body else None)
+        if leaves(body):
+            self.read, self.wrote = self.read | reads, self.wrote | writes
+        self.barrier(start, reads, writes, body[0] if body else None)
         inside = list(self.body(body))
-        self.barrier(inside, turn.reads, turn.writes, body[-1] if body else None)
-        self.turns.pop()
-        self.read |= before[0] | turn.left_read
-        self.wrote |= before[1] | turn.left_wrote
+        self.barrier(inside, reads, writes, body[-1] if body else None)
         return (*start, *inside)
 
     def shared(self, nodes: Sequence[Node]) -> tuple[set[Buffer], set[Buffer]]:
@@ -142,8 +152,13 @@ class _Spread:
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
         if reads & self.wrote or writes & (self.read | self.wrote):
-            out.append(Sync(span=None if stmt is None else stmt.span))
-            self.read, self.wrote = set(), set()
+            out += self.meet(None if stmt is None else stmt.span)
+
+    def meet(self, span: Span | None) -> Body:
+        """A barrier; what warp groups are going to read past it is made visible to them first."""
+        shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
+        self.read, self.wrote = set(), set()
+        return (*shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
@@ -151,16 +166,16 @@ class _Spread:
                 return self.loop(stmt)
             case Reduce():
                 return spread_reduce(stmt, self)
+            case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
+                return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
                 return spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
             case Copy():
                 return spread_async(stmt, self)
-            case For(body=body) | PipelinedFor(body=body):
-                return (replace(stmt, body=self.around(body, [], runs=_certainly_runs(stmt))),)
-            case While(cond, body):
-                return (replace(stmt, body=self.around(body, [cond])),)
+            case For() | PipelinedFor() | While():
+                return (self.repeated(stmt),)
             case If(_, then, other):
                 before = set(self.read), set(self.wrote)
                 yes = self.body(then)
@@ -170,8 +185,7 @@ class _Spread:
                 self.read, self.wrote = self.read | after[0], self.wrote | after[1]
                 return (replace(stmt, then=yes, other=no),)
             case Sync():
-                self.read, self.wrote = set(), set()
-                return (stmt,)
+                return (*self.meet(stmt.span)[:-1], stmt)
             case Store(buffer) if buffer.scope in ("local", "var"):
                 return (stmt,)
             case Store() | Print() | Assert():
@@ -182,6 +196,18 @@ class _Spread:
                 return self.told(stmt)
             case _:
                 return (stmt,)
+
+    def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
+        """A loop; where it may not run at all, its barriers are none."""
+        before = set(self.read), set(self.wrote)
+        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
+        if not runs(stmt):
+            self.read, self.wrote = self.read | before[0], self.wrote | before[1]
+        if leaves(stmt.body):
+            reads, writes = self.shared(stmt.body)
+            self.read, self.wrote = self.read | reads, self.wrote | writes
+        return out
 
     def told(self, stmt: Atomic) -> Body:
         """An atomic that the block does once, whose old value every thread gets."""
@@ -318,15 +344,6 @@ class _Spread:
         made = self.names.tile(hint, tuple(index(n) for n in shape), dtype)
         self.scratch.append(made)
         return made
-
-
-def _begins_with_barrier(body: Body) -> bool:
-    return isinstance(next((s for s in body if not isinstance(s, DeviceCall)), None), Sync)
-
-
-def _certainly_runs(loop: For | PipelinedFor) -> bool:
-    start, stop, step = loop.start, loop.stop, loop.step if isinstance(loop, For) else 1
-    return isinstance(start, Const) and isinstance(stop, Const) and (stop.value > start.value if step > 0 else stop.value < start.value)
 
 
 def _head(stmt: Stmt) -> list[Expr]:
