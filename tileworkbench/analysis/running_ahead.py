@@ -22,12 +22,14 @@ from ..ir.stmt import (
     If,
     Launch,
     Let,
+    ParallelFor,
     PipelinedFor,
     Print,
     Reduce,
     Return,
     Scan,
     Stmt,
+    Store,
     While,
     is_whole,
 )  # fmt: skip
@@ -170,6 +172,8 @@ def is_fresh(body: Body, tile: Buffer) -> bool:
                 return True
             case Fill(dst) if dst.buffer == tile and is_whole(dst):
                 return True
+            case ParallelFor(loop_vars, extents, inside) if extents == tile.shape and _fills(inside, tile, loop_vars):
+                return True
             case For(_, start, stop, inside) | PipelinedFor(_, start, stop, inside):
                 if _reads((start, stop), tile) or not is_fresh(inside, tile):
                     return False
@@ -182,6 +186,12 @@ def is_fresh(body: Body, tile: Buffer) -> bool:
             case _:
                 return False
     return True
+
+
+def _fills(body: Body, tile: Buffer, loop_vars: tuple[Var, ...]) -> bool:
+    """Whether each iteration writes its own element of `tile`, and reads none."""
+    writes = any(isinstance(s, Store) and s.buffer == tile and s.indices == loop_vars for s in body)
+    return writes and not any(isinstance(n, Load) and n.buffer == tile for s in body for n in walk(s))
 
 
 def _reads(exprs: tuple[Expr, ...], tile: Buffer) -> bool:

@@ -36,6 +36,7 @@ from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
 from .remark import Remark
 from .tile_form import TensorView, TileForm
+from .tile_place import TilePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +318,7 @@ class Launch(Stmt):
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
     forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    places: tuple[TilePlace, ...] = ()  # of tiles that share bytes; others lie behind them
     remarks: tuple[Remark, ...] = ()
 
     @property

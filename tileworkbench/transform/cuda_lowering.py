@@ -24,6 +24,7 @@ from .pack_nibbles import pack_nibbles
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .raster_blocks import raster_blocks
+from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
 from .widen_accesses import widen_accesses
@@ -43,6 +44,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(for_arch(pipeline_copies, arch), because="takes the loops that specialise_warps leaves"),
+        Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),

@@ -99,10 +99,11 @@ def _ahead(loop: PipelinedFor, found: RunningAhead, where: _Pipeline) -> Body:
     """`loop`, in which the copies that were found run ahead."""
     stages, names, span = _stages(loop), where.names, loop.span
     out: list[Stmt] = []
-    stop = loop.stop
-    if has_load(stop):
-        stop = names.var(f"{loop.var.hint or loop.var.name}_stop")
-        out.append(Let(stop, loop.stop, span=span))
+    for end in ("start", "stop"):  # they are read more than once now
+        if has_load(value := getattr(loop, end)):
+            var = names.var(f"{loop.var.hint or loop.var.name}_{end}")
+            out.append(Let(var, value, span=span))
+            loop = replace(loop, **{end: var})
     tiles = {tile: _version(tile, loop, stages, where) for tile in found.tiles} if stages > 1 else {}
     where.versions += tiles.items()
 
@@ -110,7 +111,7 @@ def _ahead(loop: PipelinedFor, found: RunningAhead, where: _Pipeline) -> Body:
         """The copies of iteration `at`, if there is one, as a group."""
         body = _renamed(_replayed(loop.body, found), loop.var, at, names)
         body = tuple(_in_version(s, tiles, _modulo(sub(at, loop.start), stages)) for s in body)
-        test = TRUE if stages == 1 else _less(at, stop)
+        test = TRUE if stages == 1 else _less(at, loop.stop)
         inside = body if test == TRUE else (If(test, body, span=span),) if test != FALSE else ()
         return (*inside, DeviceCall("twb_cp_async_commit", span=span))
 
@@ -128,7 +129,7 @@ def _ahead(loop: PipelinedFor, found: RunningAhead, where: _Pipeline) -> Body:
         lets = (Let(ahead, add(loop.var, index(stages - 1)), span=span),)
         slot = Let(now, _modulo(sub(loop.var, loop.start), stages), span=span)
         body = (*wait, *lets, *started(ahead), slot, *(_in_version(s, tiles, now) for s in rest))
-    out.append(replace(loop, stop=stop, body=body, num_stages=0, order=(), stage=()))
+    out.append(replace(loop, body=body, num_stages=0, order=(), stage=()))
     return tuple(out)
 
 

@@ -48,7 +48,7 @@ from ..ir.stmt import (
 )
 from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
-from .barriers import leaves, meets_first, runs
+from .barriers import leaves, meets_first, runs, sharing
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
@@ -82,6 +82,7 @@ class _Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        self.sharing = sharing(launch.places)
         groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
         self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
@@ -151,8 +152,13 @@ class _Spread:
 
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
-        if reads & self.wrote or writes & (self.read | self.wrote):
+        wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
+        if reads & wrote or writes & (read | wrote):
             out += self.meet(None if stmt is None else stmt.span)
+
+    def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
+        """`tiles`, and those that share bytes with them."""
+        return tiles.union(*(self.sharing[b] for b in tiles if b in self.sharing)) if self.sharing else tiles
 
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
