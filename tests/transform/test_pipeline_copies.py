@@ -13,7 +13,6 @@ from conftest import Golden
 import tileworkbench.language as T
 from tileworkbench.codegen.cuda_source import Number, Pointer
 from tileworkbench.frontend.prim_func import PrimFunc
-from tileworkbench.kernels import gemm
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.options import Options
 from tileworkbench.runtime.target_emulate import Emulated, EmulateTarget, translate_cuda
@@ -295,7 +294,7 @@ def test_threads_without_work_meet_the_others_at_the_barrier_of_the_loop() -> No
 
 # ---------------------------------------------------------------------------------------------- text
 def test_text_of_a_product(golden: Golden) -> None:
-    source, _ = translate_cuda(gemm.program(100, 64, 128, 64, 64, 32, 3, "float16", "float32", False).kernel, "sm_80")
+    source, _ = translate_cuda(product(3, m=27).kernel, "sm_80")
     golden(source.text, "gemm.cu")
 
 

@@ -51,7 +51,11 @@ class _Pipeline(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
-        if stmt.threads_used or isinstance(stmt.body[0], Specialised) or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
+        if (
+            stmt.threads_used
+            or any(isinstance(s, Specialised) for s in stmt.body)
+            or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt))
+        ):
             return stmt
         self.launch, self.versions, self.remarks = stmt, [], []
         return super().stmt(stmt)

@@ -21,7 +21,7 @@ from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall, Specialised
+from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
@@ -54,7 +54,7 @@ from .names import Names
 from .roles import in_roles
 from .spread_async import spread_async
 from .spread_tiles import spread_product, spread_reduce, spread_scan
-from .spread_wgmma import spread_wgmma
+from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 
 
@@ -63,12 +63,14 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
 
-class _Spread:
+class Spread:
+    """One launch on its way."""
+
     def __init__(self, launch: Launch, arch: int, names: Names) -> None:
         self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
@@ -115,7 +117,7 @@ class _Spread:
                 out.append(stmt)
                 continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared([stmt] if not inside else _head(stmt))
+            reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
             if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
                 reads, writes = {stmt.src.buffer.root}, set()
@@ -176,6 +178,8 @@ class _Spread:
                 return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
                 return spread_product(stmt, self)
+            case WaitProducts():
+                return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
             case Copy():
@@ -304,6 +308,8 @@ class _Spread:
         """`stmt`, in which only the first of the threads with the same cells writes what others see."""
 
         def change(node: Node) -> Node:
+            if isinstance(node, Print):
+                return If(is_first(placed, self.thread), (node,), span=node.span)
             if isinstance(node, (Store, Atomic)):
                 buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
                 if buffer.scope not in ("local", "var"):
@@ -352,7 +358,7 @@ class _Spread:
         return made
 
 
-def _head(stmt: Stmt) -> list[Expr]:
+def head(stmt: Stmt) -> list[Expr]:
     """The condition, or the ends, of a statement with bodies."""
     match stmt:
         case If(cond) | While(cond):

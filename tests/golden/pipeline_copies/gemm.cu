@@ -1,102 +1,88 @@
-extern "C" __global__ void __launch_bounds__(128) gemm(twb_global<const twb_f16> A, twb_global<const twb_f16> B, twb_global<float> C) {
+extern "C" __global__ void __launch_bounds__(64) steps(twb_global<const twb_f16> A, twb_global<const twb_f16> B, twb_global<float> C, int32_t n) {
   const int64_t bx = twb_block_x();
-  const int64_t by = twb_block_y();
   TWB_SHARED_MEMORY(scratch);
-  const twb_shared<twb_f16> A_tile = twb_tile<twb_f16>(scratch, 0, 6144);
-  const twb_shared<twb_f16> B_tile = twb_tile<twb_f16>(scratch, 12288, 6144);
+  const twb_shared<twb_f16> a = twb_tile<twb_f16>(scratch, 0, 1536);
+  const twb_shared<twb_f16> b = twb_tile<twb_f16>(scratch, 3072, 1536);
   const int64_t tx = twb_thread_x();
-  float acc_r[32];
-  float sums[32];
-  /* gemm.py:70: T.clear(acc) */
+  float acc_r[16];
+  float sums[16];
+  /* test_pipeline_copies.py:50: T.clear(acc) */
   #pragma unroll
-  for (int64_t r = 0; r < 8; r += 1) {
+  for (int64_t r = 0; r < 4; r += 1) {
     #pragma unroll
     for (int64_t x = 0; x < 4; x += 1) {
       acc_r[r * 4 + x] = 0.0f;
     }
   }
-  /* gemm.py:72: T.copy(A[by * block_m, ko * block_k], A_tile) */
-  #pragma unroll
-  for (int64_t r = 0; r < 2; r += 1) {
-    twb_cp_async<16>(A_tile + (tx / 4 + r * 32) * 32 + ((tx % 4) ^ ((tx / 4 + r * 32) / 2 % 4)) * 8 + 0, A + (by * 64 + tx / 4 + r * 32) * 128 + tx % 4 * 8, by * 64 + tx / 4 + r * 32 < 100);
+  /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
+  if (0 < n) {
+    /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
+    twb_cp_async<16>(a + tx / 2 * 16 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + tx % 2 * 8, tx / 2 < 27);
+    /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
+    twb_cp_async<16>(b + tx / 4 * 32 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + tx / 4 * 32 + tx % 4 * 8, 1);
   }
-  /* gemm.py:73: T.copy(B[ko * block_k, bx * block_n], B_tile) */
-  #pragma unroll
-  for (int64_t r = 0; r < 2; r += 1) {
-    twb_cp_async<16>(B_tile + (tx / 8 + r * 16) * 64 + ((tx % 8) ^ ((tx / 8 + r * 16) % 8)) * 8 + 0, B + (tx / 8 + r * 16) * 64 + bx * 64 + tx % 8 * 8, 1);
-  }
-  /* gemm.py:71: for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+  /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
   twb_cp_async_commit();
-  /* gemm.py:72: T.copy(A[by * block_m, ko * block_k], A_tile) */
-  #pragma unroll
-  for (int64_t r = 0; r < 2; r += 1) {
-    twb_cp_async<16>(A_tile + (tx / 4 + r * 32) * 32 + 2048 + ((tx % 4) ^ ((tx / 4 + r * 32) / 2 % 4)) * 8 + 0, A + (by * 64 + tx / 4 + r * 32) * 128 + tx % 4 * 8 + 32, by * 64 + tx / 4 + r * 32 < 100);
+  if (1 < n) {
+    /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
+    twb_cp_async<16>(a + tx / 2 * 16 + 512 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + tx % 2 * 8 + 16, tx / 2 < 27);
+    /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
+    twb_cp_async<16>(b + tx / 4 * 32 + 512 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + (tx / 4 + 16) * 32 + tx % 4 * 8, 1);
   }
-  /* gemm.py:73: T.copy(B[ko * block_k, bx * block_n], B_tile) */
-  #pragma unroll
-  for (int64_t r = 0; r < 2; r += 1) {
-    twb_cp_async<16>(B_tile + (tx / 8 + r * 16) * 64 + 2048 + ((tx % 8) ^ ((tx / 8 + r * 16) % 8)) * 8 + 0, B + (tx / 8 + r * 16 + 32) * 64 + bx * 64 + tx % 8 * 8, 1);
-  }
-  /* gemm.py:71: for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+  /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
   twb_cp_async_commit();
-  for (int64_t ko = 0; ko < 4; ko += 1) {
+  for (int64_t k = 0; k < n; k += 1) {
     twb_cp_async_wait<1>();
-    /* gemm.py:71: for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+    /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
     twb_sync();
-    const int64_t ahead = ko + 2;
-    if (ahead < 4) {
-      /* gemm.py:72: T.copy(A[by * block_m, ko * block_k], A_tile) */
-      #pragma unroll
-      for (int64_t r = 0; r < 2; r += 1) {
-        twb_cp_async<16>(A_tile + ahead % 3 * 2048 + (tx / 4 + r * 32) * 32 + ((tx % 4) ^ ((tx / 4 + r * 32) / 2 % 4)) * 8 + 0, A + (by * 64 + tx / 4 + r * 32) * 128 + ahead * 32 + tx % 4 * 8, by * 64 + tx / 4 + r * 32 < 100);
-      }
-      /* gemm.py:73: T.copy(B[ko * block_k, bx * block_n], B_tile) */
-      #pragma unroll
-      for (int64_t r = 0; r < 2; r += 1) {
-        twb_cp_async<16>(B_tile + ahead % 3 * 2048 + (tx / 8 + r * 16) * 64 + ((tx % 8) ^ ((tx / 8 + r * 16) % 8)) * 8 + 0, B + (ahead * 32 + tx / 8 + r * 16) * 64 + bx * 64 + tx % 8 * 8, 1);
-      }
+    const int64_t ahead = k + 2;
+    if (ahead < n) {
+      /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
+      twb_cp_async<16>(a + ahead % 3 * 512 + tx / 2 * 16 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + ahead * 16 + tx % 2 * 8, tx / 2 < 27 && ahead * 16 + tx % 2 * 8 < 128);
+      /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
+      twb_cp_async<16>(b + ahead % 3 * 512 + tx / 4 * 32 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + (ahead * 16 + tx / 4) * 32 + tx % 4 * 8, ahead * 16 + tx / 4 < 128);
     }
-    /* gemm.py:71: for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+    /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
     twb_cp_async_commit();
-    const int64_t now = ko % 3;
-    /* gemm.py:74: T.gemm(A_tile, B_tile, acc) */
+    const int64_t now = k % 3;
+    /* test_pipeline_copies.py:54: T.gemm(a, b, acc) */
     #pragma unroll
-    for (int64_t r = 0; r < 8; r += 1) {
+    for (int64_t r = 0; r < 4; r += 1) {
       #pragma unroll
       for (int64_t x = 0; x < 4; x += 1) {
         sums[r * 4 + x] = acc_r[r * 4 + x];
       }
     }
-    for (int64_t k = 0; k < 32; k += 1) {
+    for (int64_t k_1 = 0; k_1 < 16; k_1 += 1) {
       #pragma unroll
-      for (int64_t r = 0; r < 8; r += 1) {
+      for (int64_t r = 0; r < 4; r += 1) {
         #pragma unroll
         for (int64_t x = 0; x < 4; x += 1) {
-          sums[r * 4 + x] = sums[r * 4 + x] + twb_f16_to_f32(A_tile[now * 2048 + (tx / 16 + r * 8) * 32 + ((k / 8) ^ ((tx / 16 + r * 8) / 2 % 4)) * 8 + k % 8]) * twb_f16_to_f32(B_tile[now * 2048 + k * 64 + (((x + tx % 16 * 4) / 8) ^ (k % 8)) * 8 + (x + tx % 16 * 4) % 8]);
+          sums[r * 4 + x] = sums[r * 4 + x] + twb_f16_to_f32(a[now * 512 + (tx / 8 + r * 8) * 16 + ((k_1 / 8) ^ ((tx / 8 + r * 8) / 4 % 2)) * 8 + k_1 % 8]) * twb_f16_to_f32(b[now * 512 + k_1 * 32 + (((x + tx % 8 * 4) / 8) ^ (k_1 / 2 % 4)) * 8 + (x + tx % 8 * 4) % 8]);
         }
       }
     }
     #pragma unroll
-    for (int64_t r = 0; r < 8; r += 1) {
+    for (int64_t r = 0; r < 4; r += 1) {
       #pragma unroll
       for (int64_t x = 0; x < 4; x += 1) {
         acc_r[r * 4 + x] = sums[r * 4 + x];
       }
     }
   }
-  /* gemm.py:78: T.copy(acc, C[by * block_m, bx * block_n]) */
+  /* test_pipeline_copies.py:55: T.copy(acc, C[0, 0]) */
   #pragma unroll
-  for (int64_t r = 0; r < 8; r += 1) {
+  for (int64_t r = 0; r < 4; r += 1) {
     float C_v[4];
     #pragma unroll
     for (int64_t x = 0; x < 4; x += 1) {
-      const int64_t i = tx / 16 + r * 8;
-      if (by * 64 + i < 100) {
+      const int64_t i = tx / 8 + r * 8;
+      if (i < 27) {
         C_v[x] = acc_r[r * 4 + x];
       }
     }
-    if (by * 64 + tx / 16 + r * 8 < 100) {
-      twb_write<4>(C + by * 4096 + tx / 16 * 64 + r * 512 + bx * 64 + tx % 16 * 4, C_v);
+    if (tx / 8 + r * 8 < 27) {
+      twb_write<4>(C + tx / 8 * 32 + r * 256 + tx % 8 * 4, C_v);
     }
   }
 }
