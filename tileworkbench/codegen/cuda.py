@@ -187,6 +187,7 @@ class _Emitter(CStatements):
             case Fail(number):
                 out.line(f"{self.call('twb_fail', str(number + 1))};")
             case Sync(scope):
+                out.again()  # the emulator tells barriers apart by their lines
                 out.line(f"{self.call('twb_sync' if scope == 'block' else 'twb_sync_warp')};")
             case Collective():
                 self.collective(s)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
+from .remark import Remark
 from .stmt import Body, Stmt
 from .tile_form import TensorView
 
@@ -240,3 +241,4 @@ class Grid(Stmt):
     enough_blocks: int | None = 0
     threads: tuple[int, ...] = ()
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    remarks: tuple[Remark, ...] = ()

@@ -26,8 +26,10 @@ from .narrow_indices import narrow_indices
 from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
+from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .raster_blocks import raster_blocks
+from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
 from .spread_together import spread_together
@@ -54,6 +56,8 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
+        Step(for_arch(pipeline_copies, arch), because="takes the loops that specialise_warps leaves"),
+        Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, 0), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_threads, arch), because="everything after it is one thread's program"),

@@ -10,7 +10,6 @@ Requires: flat accesses, no tile operations.  Preserves: everything else.
 
 from __future__ import annotations
 
-from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
 from ..base.errors import CapacityError
@@ -18,12 +17,11 @@ from ..ir.build import cast
 from ..ir.device import DeviceValue
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
-from ..ir.node import Node, rewrite, walk
+from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names, with_fixed_end
+from .share_tiles import ALIGN, alignment_of
 from .stay_on_chip import KIND as BLOCKS
-
-_ALIGN = 128
 
 
 def place_threads(kernel: Kernel) -> Kernel:
@@ -55,7 +53,8 @@ def _grid(launch: Launch, name: str) -> Grid:
     head: list[Stmt] = [
         Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)
     ]
-    offset = 0
+    places = {p.buffer: p.offset for p in launch.places}
+    offset = max((p.end for p in launch.places), default=0)
     for buffer in launch.allocs:
         if buffer.view_of is not None or buffer not in used:
             continue
@@ -64,16 +63,18 @@ def _grid(launch: Launch, name: str) -> Grid:
         if buffer.scope in ("local", "var"):
             head.append(Declare(buffer, span=buffer.span))
             continue
-        form = form_of(launch.forms, buffer)
-        align = _ALIGN if form is None else form.alignment
+        if buffer in places:
+            tiles.append(Tile(buffer, places[buffer]))
+            continue
+        align = alignment_of(buffer, launch.forms)
         offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
-        offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
+        offset += -(-buffer.static_bytes() // ALIGN) * ALIGN
     for view in views(buffers):  # each behind what it views
         if view.scope in ("local", "var"):
             head.append(Declare(view, span=view.span))
         else:
             tiles.append(Tile(view, 0))
-    threads = tuple(launch.threads)
     body = (*head, *launch.body)
-    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=threads, views=launch.views, span=launch.span)
+    grid = Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=launch.threads, span=launch.span)
+    return replace(grid, views=launch.views, remarks=launch.remarks)
