@@ -15,6 +15,7 @@ from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
+from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
@@ -41,6 +42,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
