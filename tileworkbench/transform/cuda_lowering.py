@@ -25,6 +25,7 @@ from .lowering import Step
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
+from .raster_blocks import raster_blocks
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
 from .spread_together import spread_together
@@ -43,6 +44,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
+        Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),

@@ -53,6 +53,7 @@ from .names import Names
 from .roles import in_roles
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 from .spread_wgmma import spread_wgmma
+from .stay_on_chip import KIND as BLOCKS
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -122,9 +123,14 @@ class Spread:
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body, again: list[Expr]) -> Body:
-        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
+
+        Where iterations are blocks, what they leave in global memory is nothing to the next one.
+        """
         reads, writes = self.shared([*body, *again])
+        if are_blocks:
+            reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
         if leaves(body):
             self.read, self.wrote = self.read | reads, self.wrote | writes
@@ -188,7 +194,8 @@ class Spread:
     def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
         """A loop; where it may not run at all, its barriers are none."""
         before = set(self.read), set(self.wrote)
-        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else []))
+        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
         if not runs(stmt):
             self.read, self.wrote = self.read | before[0], self.wrote | before[1]
         if leaves(stmt.body):
