@@ -22,6 +22,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .order_atomics import order_atomics
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
@@ -41,6 +42,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
+        Step(order_atomics, because="lets a block come together, which spread_threads must see"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
