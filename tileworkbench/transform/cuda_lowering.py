@@ -21,6 +21,7 @@ from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
+from .keep_values import keep_values
 from .lowering import Step
 from .order_atomics import order_atomics
 from .own_tiles import own_tiles
@@ -28,6 +29,7 @@ from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
 from .raster_blocks import raster_blocks
 from .specialise_warps import specialise_warps
+from .split_grid_syncs import split_grid_syncs
 from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .widen_accesses import widen_accesses
@@ -44,6 +46,8 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(order_atomics, because="lets a block come together, which spread_threads must see"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
+        Step(keep_values),
+        Step(split_grid_syncs, because="own_tiles leaves single elements of threads' own buffers, which get memory here"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
