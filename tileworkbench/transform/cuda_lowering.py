@@ -16,13 +16,16 @@ from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
+from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
+from .keep_values import keep_values
 from .lowering import Step
 from .narrow_indices import narrow_indices
+from .order_atomics import order_atomics
 from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
@@ -31,6 +34,7 @@ from .place_threads import place_threads
 from .raster_blocks import raster_blocks
 from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
+from .split_grid_syncs import split_grid_syncs
 from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .widen_accesses import widen_accesses
@@ -50,8 +54,12 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
+        Step(order_atomics, because="lets a block come together, which spread_threads must see"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
+        Step(keep_values),
+        Step(split_grid_syncs, because="own_tiles leaves single elements of threads' own buffers, which get memory here"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),

@@ -36,6 +36,7 @@ class _Flatten(Scoped):
     def __init__(self) -> None:
         super().__init__()
         self.forms: dict[Buffer, TileForm] = {}
+        self.threads = False  # whether the launch is the program of each of several threads
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
         form = self.forms.get(buffer)
@@ -67,6 +68,7 @@ class _Flatten(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if isinstance(stmt, Launch):
             self.forms = {form.buffer: form for form in stmt.forms}
+            self.threads = stmt.threads_used
         if not isinstance(stmt, Store):
             return super().stmt(stmt)
         indices = tuple(self.expr(i) for i in stmt.indices)
@@ -103,11 +105,11 @@ class _Flatten(Scoped):
         return expr
 
     def atomic(self, stmt: Atomic) -> Result:
-        """One element: a call that may stand in a guarded expression, or plain reads and writes on chip."""
+        """One element: a call that may stand in a guarded expression, or plain reads and writes where no other thread can touch it."""
         buffer, cond = stmt.dst.buffer, region_guard(self, stmt.dst)
         offset = self.offset(buffer, stmt.dst.starts)
         value = stmt.value if isinstance(stmt.value, Expr) else None
-        if buffer.root.is_on_chip:
+        if buffer.root.scope in ("local", "var") or buffer.root.is_on_chip and not self.threads:
             return self.private_atomic(stmt, cond, Element(buffer, offset), value)
         if stmt.op in ("and", "or", "xor") and buffer.type.is_float or buffer.type.bits < 8 or buffer.type in ("float8_e4m3fn", "float8_e5m2"):
             raise UnsupportedError(f"atomic {stmt.op} on {buffer.type}", span=stmt.span, hint="use a wider element type for the buffer")
