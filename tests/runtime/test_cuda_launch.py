@@ -612,3 +612,24 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         kernel(x)
         shape, (view, _) = made.pop()
         assert shape == (30,) and driver.arguments("Q") == (view.__array_interface__["data"][0],)
+
+
+def test_the_short_way_looks_at_addresses(driver: FakeDriver, emitted: None) -> None:
+    @T.prim_func
+    def copies(X: T.Tensor((16, 64), "float32"), Y: T.Tensor((16, 64), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared((16, 64), "float32")
+            T.copy(X, s)
+            T.copy(s, Y)
+
+    kernel = tileworkbench.compile(copies, target="cuda")
+    assert kernel.executable.plan.alignments == {"X": 16, "Y": 16}
+    room = np.zeros(16 * 64 + 8, np.float32)
+    start = -room.ctypes.data // 4 % 4
+    good, bad = (FakeArray(room[at : at + 16 * 64].reshape(16, 64)) for at in (start, start + 1))
+    y = FakeArray(np.zeros((16, 64), np.float32))
+    for _ in range(4):
+        kernel(good, y)
+        with pytest.raises(ArgumentError, match="no multiple of 16 bytes"):
+            kernel(bad, y)
+    assert driver.get("launches") == 4

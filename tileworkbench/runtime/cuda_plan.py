@@ -14,6 +14,7 @@ from ..base.errors import InternalError, UnsupportedError
 from ..codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
 from ..ir.expr import Buffer, Expr, Var
 from ..ir.stmt import Kernel, ScalarParam, TensorParam
+from .alignment import strictest
 from .expressions import python_text
 from .gpu_arch import capability
 from .host_program import HostLine, host_lines
@@ -29,13 +30,16 @@ POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class ParamPlan:
-    """One parameter: "pointer" (`name`), "number" (`texts[0]`, `dtype`) or "map" (`name`; `texts`: its dims and strides; `spec`: the rest)."""
+    """One parameter: "pointer" (`name`, and the `alignment` of its address in bytes), "number" (`texts[0]`, `dtype`) or "map" (`name`; `texts`: its
+    dims and strides; `spec`: the rest).
+    """
 
     kind: str
     name: str = ""
     dtype: str = ""
     texts: tuple[str, ...] = ()
     spec: TensorMap | None = None
+    alignment: int = 1
 
     @property
     def bytes(self) -> int:
@@ -72,6 +76,11 @@ class Plan:
     status: str = ""
     host: tuple[HostLine, ...] = ()
     workspaces: tuple[tuple[str, str], ...] = ()  # (name, bytes)
+
+    @property
+    def alignments(self) -> dict[str, int]:
+        """By array, the bytes of which its address is a multiple; only where that is more than one."""
+        return strictest((p.name, p.alignment) for k in self.kernels for p in k.params)
 
     @property
     def lines(self) -> tuple[HostLine, ...]:
@@ -123,8 +132,8 @@ def _plan(kernel: CudaKernel, names: Mapping[str, str]) -> KernelPlan:
 
     def param(given: Parameter) -> ParamPlan:
         match given:
-            case Pointer(name=name):
-                return ParamPlan("pointer", name)
+            case Pointer(name, alignment):
+                return ParamPlan("pointer", name, alignment=alignment)
             case Number(value=value, dtype=dtype):
                 if dtype not in FORMATS:
                     raise UnsupportedError(

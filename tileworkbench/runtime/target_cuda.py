@@ -23,6 +23,7 @@ from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
 from . import cache as disk
 from . import cuda_arrays, cuda_fastcall
+from .alignment import check_alignment
 from .arguments import BoundCall, Memory
 from .arrays import library_of
 from .cubin import KernelFacts, read_cubin
@@ -65,6 +66,7 @@ class Compiled:
         self.plan = Plan.from_data(facts["plan"])
         self.kernels = tuple(KernelFacts.from_data(k) for k in facts["kernels"])
         self._facts, self._was_cached, self._translate = facts, was_cached, translate
+        self._alignments = self.plan.alignments
         self._programs: dict[int, Program] = {}
         self._lock = fork_safe_lock()
 
@@ -73,6 +75,8 @@ class Compiled:
         """Start the kernel on bound arguments; waits only for kernels with assertions."""
         arrays = _arrays(call)
         ordinal = self.ordinal(call, arrays)
+        if self._alignments:
+            check_alignment(call, self._alignments)
         program = self.program(ordinal)
         stream = cuda_arrays.stream_of(arrays, ordinal)
         library, like = next(((library_of(a), a) for a in arrays), ("cupy", None))
@@ -102,7 +106,7 @@ class Compiled:
             return None
         ordinal, program = next(iter(self._programs.items()))
         check = (lambda stream: self._wait(program, stream)) if program.status else None
-        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1)
+        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, self._alignments, several=program.driver.count > 1)
 
     def program(self, ordinal: int) -> Program:
         """The kernel loaded on a device. Raises UnsupportedError without a driver, CapacityError for a launch that cannot run there."""

@@ -17,11 +17,13 @@ from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda_source import Number, Parameter, Pointer, RunKernel
+from ..codegen.cuda_source import Number, Parameter, Pointer, RunKernel, TensorMap
 from ..emulator import FailedAssertion, Program, RunResult
+from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from . import emulating, toolchain
+from .alignment import check_alignment, strictest
 from .arguments import BoundCall
 from .cuda_plan import parameters_of
 from .executable import AssertSite, CompileFacts, raise_assertion
@@ -60,6 +62,10 @@ class Emulated:
         return emulating.load(self.made.text, self.arch)
 
     @cached_property
+    def _alignments(self) -> dict[str, int]:
+        return strictest((p.name, p.alignment) for k in self.made.kernels for p in k.params if isinstance(p, Pointer))
+
+    @cached_property
     def _host(self) -> Callable[..., None]:
         """The host program: `run(launch, fail, dims..., scalars...)`."""
         _, dims, scalars = parameters_of(self.kernel)
@@ -81,6 +87,7 @@ class Emulated:
 
     def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[RunResult, ...]:
         """Run every launch on the bound arrays: what each left, faults and counters if asked for. Raises for the first fault unless `sanitize`."""
+        check_alignment(call, self._alignments)
         values = {**call.dims, **call.scalars}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
@@ -122,6 +129,9 @@ class Emulated:
                 found = values[value.name] if isinstance(value, Var) else evaluate(value, values)
                 kind = DType(dtype)
                 return np.asarray(found).astype(kind.to_numpy())[()] if kind.is_float and kind.bits < 32 else found  # narrow ones go as their bits
+            case TensorMap(name, _, dims, strides, box, swizzle):
+                sizes = (tuple(evaluate(d, values) for d in dims), tuple(evaluate(s, values) for s in strides))
+                return EmulatedMap(arrays[name], box, swizzle, dims=sizes[0], strides=sizes[1])
             case _:
                 raise InternalError(f"the emulator has no argument for {parameter}")
 
