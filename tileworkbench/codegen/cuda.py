@@ -18,7 +18,7 @@ from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, Const, Expr, Select, Var
-from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, SetElement, StoreVector, Tile
+from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import replace, walk
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
@@ -182,6 +182,8 @@ class _Emitter(CStatements):
                 out.line("return;")
             case Evaluate(value):
                 out.line(f"{self.expr(value)};")
+            case PrintLine(parts):
+                out.line(f"twb_print({self.print_arguments(parts)});")
             case Fail(number):
                 out.line(f"{self.call('twb_fail', str(number + 1))};")
             case Sync(scope):

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..base.span import Span
+from ..ir.device import SMS
 from ..ir.expr import Buffer, Expr
 from ..ir.stmt import Body, Stmt
-
-SMS = "twb_sms"  # in a grid's expressions: the multiprocessors of the device, for grids that stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +94,6 @@ class CudaSource:
     lines: Mapping[int, Span] = field(default_factory=dict, compare=False, repr=False)
     host: Body = ()
     workspaces: tuple[Buffer, ...] = ()
+
+
+__all__ = ["SMS", "CudaKernel", "CudaSource", "Number", "Parameter", "Pointer", "RunKernel", "TensorMap"]

@@ -18,7 +18,7 @@ from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda_source import Number, Parameter, Pointer, RunKernel, TensorMap
+from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap
 from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
@@ -37,6 +37,8 @@ from .loader import Entry
 from .options import Options
 from .signature import Signature
 from .translate_cuda import translate_cuda
+
+MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
 
 
 class _Stop(Exception):  # it leaves the host program, and is no error
@@ -98,7 +100,7 @@ class Emulated:
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
         check_alignment(call, self._alignments)
-        values = {**call.dims, **call.scalars}
+        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
         for buffer in (*call.signature.workspaces, *self.made.workspaces):
