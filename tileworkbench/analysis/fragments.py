@@ -37,6 +37,7 @@ from ..ir.stmt import (
 from ..layout.algebra import Array
 from ..layout.fragments import Fragment, flat, own_registers
 from .matrix_units import MatrixUnit, Problem, matrix_unit
+from .tile_forms import suits_groups
 
 MAX_VECTOR_BYTES = 16
 
@@ -59,7 +60,7 @@ def place_fragments(launch: Launch, arch: int) -> Placement:
 
 class _Placer:
     def __init__(self, launch: Launch, arch: int) -> None:
-        self.arch = arch
+        self.arch, self.forms = arch, launch.forms
         self.out = Placement(int(np.prod(launch.threads)))
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
         self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
@@ -108,7 +109,9 @@ class _Placer:
         depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
         held = stmt.a.buffer.scope == "fragment"
         types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
-        problem = Problem(rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held)
+        problem = Problem(
+            rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held, in_forms=suits_groups(stmt, self.forms)
+        )
         unit = self.out.units[id(stmt)] = matrix_unit(problem, self.arch)
         self.fix(stmt.c, unit.c)
         if unit.kind == "fma" or stmt.trans_a:
@@ -120,7 +123,7 @@ class _Placer:
     def fix(self, region: Region, fragment: Fragment) -> None:
         """`region` must lie as `fragment`."""
         buffer = region.buffer
-        if buffer.scope != "fragment" or buffer in self.out.shared:
+        if buffer not in self.tiles or buffer in self.out.shared:  # also a view, whose owner is in shared memory
             return
         if not is_whole(region) or buffer.rank != 2:
             self.keep_shared(buffer, "a product takes a part of it")

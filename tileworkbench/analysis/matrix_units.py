@@ -31,7 +31,10 @@ _MMA: dict[tuple[str, str, str], tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits."""
+    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits.
+
+    `in_forms`: shared factors lie as warp groups read them.
+    """
 
     m: int
     n: int
@@ -45,6 +48,7 @@ class Problem:
     trans_b: bool = False
     a_in_registers: bool = False
     tf32: bool = False
+    in_forms: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
 def _is_for_groups(p: Problem) -> bool:
     """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit and tf32 operands with k along their rows."""
     groups = p.threads // GROUP
-    whole = groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
+    whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
     along = p.a.bits == 16 or (not p.trans_a and p.trans_b)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from ..base.dtypes import INDEX
 from ..ir.build import add, cast, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, const
+from ..ir.stmt import Gemm, Region
 from ..ir.tile_form import TileForm
 
 PIECE = 16  # bytes
@@ -52,6 +53,22 @@ def form_offset(form: TileForm, indices: Sequence[Expr]) -> Expr:
 def form_of(forms: Iterable[TileForm], buffer: Buffer) -> TileForm | None:
     """The form of `buffer`, if it has one."""
     return next((f for f in forms if f.buffer == buffer), None)
+
+
+def suits_groups(stmt: Gemm, forms: tuple[TileForm, ...]) -> bool:
+    """Whether warp groups can read the factors of `stmt` where they lie: tiles with forms, parts that begin where pieces do."""
+    if stmt.b.buffer.scope != "shared" or (stmt.a.buffer.scope == "fragment" and stmt.trans_a):
+        return False
+    factors = [(stmt.b, stmt.trans_b), *([] if stmt.a.buffer.scope == "fragment" else [(stmt.a, not stmt.trans_a)])]
+    return all(_is_readable(region, along_k, form_of(forms, region.buffer)) for region, along_k in factors)
+
+
+def _is_readable(region: Region, along_k: bool, form: TileForm | None) -> bool:
+    if form is None or region.buffer.static_shape()[-2] % 8:
+        return False
+    row, column = region.starts[-2:]
+    width = (2 * PIECE if along_k else form.row_bytes) * 8 // region.buffer.type.bits
+    return all(isinstance(x, Const) and int(x.value) % by == 0 for x, by in ((row, 8), (column, width)))
 
 
 def _div(a: Expr, by: int) -> Expr:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..ir.device import Registers
 from ..ir.expr import AddressOf, Buffer, Load, Var
-from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
+from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
 from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
 
@@ -66,7 +66,7 @@ def _add(node: Node, out: Uses) -> None:
                 out.bound.add(node.result)
         case Gemm(c=c):
             out.written.add(c.buffer)
-        case CopyElements(dst, _, src):
+        case CopyElements(dst, _, src) | LoadVector(dst, _, src) | StoreVector(dst, _, src):
             out.read.add(src)
             out.written.add(dst)
         case GemmCall(c=c):
@@ -87,6 +87,20 @@ def _add(node: Node, out: Uses) -> None:
 def written_roots(nodes: Iterable[Node]) -> set[Buffer]:
     """The owners of the storage that `nodes` may write."""
     return {b.root for b in uses(nodes).written}
+
+
+def views(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """The views among `buffers` and the views that they are views of, each after what it views."""
+    out: dict[Buffer, None] = {}
+
+    def add(buffer: Buffer) -> None:
+        if buffer.view_of is not None and buffer not in out:
+            add(buffer.view_of)
+            out[buffer] = None
+
+    for buffer in sorted(buffers, key=lambda b: b.name):
+        add(buffer)
+    return list(out)
 
 
 def names(node: Node) -> Iterator[str]:

@@ -10,14 +10,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ..analysis.access import strides
+from ..analysis.alignment import alignments
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
-from ..ir.expr import Buffer, Const, Expr
-from ..ir.lowered import Declare, Fail, Grid, Loop, SetElement
+from ..ir.expr import Buffer, Const, Expr, Select
+from ..ir.lowered import Declare, Element, Fail, Grid, LoadVector, Loop, SetElement, StoreVector, Tile
 from ..ir.node import walk
 from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
@@ -52,6 +53,7 @@ class _Emitter(CStatements):
     def __init__(self, kernel: Kernel, why_missing: Callable[[str], str]) -> None:
         super().__init__()
         self.kernel, self.why_missing = kernel, why_missing
+        self.viewed: set[Buffer] = set()  # buffers of the function that another one is a view of
         self.asserts: dict[int, tuple[str, Span | None]] = {}
         self.maps: tuple[str, ...] = ()  # names of the tensor maps of the launch that is written
 
@@ -63,20 +65,22 @@ class _Emitter(CStatements):
             if not isinstance(stmt, Grid):
                 raise UnsupportedError("statements between launches on a GPU", span=stmt.span, hint="compute the sizes before the call")
             kernels.append(self.function(stmt))
-        return CudaSource(self.out.text(), tuple(kernels), asserts=tuple(self.asserts[i] for i in sorted(self.asserts)), lines=dict(self.out.spans))
+        count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
+        asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
+        return CudaSource(self.out.text(), tuple(kernels), asserts=asserts, lines=dict(self.out.spans))
 
     def function(self, grid: Grid) -> CudaKernel:
         out = self.out
-        used = uses(grid.body)
+        used, aligned = uses(grid.body), alignments(grid)
         roots, written = {b.root for b in used.buffers}, {b.root for b in used.written}
         texts: list[str] = []
         params: list[Parameter] = []
         with self.scope():
-            self.taken |= {c_name(t.buffer.name) for t in grid.tiles}
+            self.taken |= {c_name(b.name) for b in (*(t.buffer for t in grid.tiles), *used.buffers, *roots)}
             for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces]:
                 if buffer in roots:
                     texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
-                    params.append(Pointer(buffer.name))
+                    params.append(Pointer(buffer.name, aligned.get(buffer, 1)))
             self.maps = tuple(f"{c_name(view.buffer.name)}_map{i}" for i, view in enumerate(grid.views))
             texts += [f"const __grid_constant__ twb_tensor_map {name}" for name in self.maps]
             params += [tensor_map(view) for view in grid.views]
@@ -93,9 +97,9 @@ class _Emitter(CStatements):
                     out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
                     out.line("TWB_SHARED_MEMORY(scratch);")
+                self.viewed = {b.root for b in used.buffers if b.view_of is not None}
                 for tile in grid.tiles:
-                    kind, size = cuda_type(tile.buffer.type), tile.buffer.static_bytes() * 8 // tile.buffer.type.bits
-                    out.line(f"const twb_shared<{kind}> {c_name(tile.buffer.name)} = twb_tile<{kind}>(scratch, {tile.offset}, {size});")
+                    self.tile(tile, tile.buffer.root in written)
                 self.body(grid.body)
                 out.end_source()
         out.line()
@@ -103,12 +107,32 @@ class _Emitter(CStatements):
         block = (*grid.threads, 1, 1)[:3]
         return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
 
+    def tile(self, tile: Tile, is_written: bool) -> None:
+        """Where a tile lies, or what it is a view of."""
+        buffer, kind = tile.buffer, cuda_type(tile.buffer.type)
+        if buffer.view_of is not None:
+            self.view(buffer, kind if is_written or buffer.is_on_chip else f"const {kind}")
+            return
+        size = buffer.static_bytes() * 8 // buffer.type.bits
+        self.out.line(f"const twb_shared<{kind}> {c_name(buffer.name)} = twb_tile<{kind}>(scratch, {tile.offset}, {size});")
+
+    def view(self, buffer: Buffer, kind: str) -> None:
+        """Another pointer to what `buffer` is a view of."""
+        assert buffer.view_of is not None
+        start = "" if buffer.offset is None else f" + {self.expr(buffer.offset, 11)}"
+        self.out.line(f"const auto {c_name(buffer.name)} = twb_cast<{kind}>({c_name(buffer.view_of.name)}){start};")
+        self.called["twb_cast"] = None
+
     # ------------------------------------------------------------------------------------------ statements
     def stmt(self, s: Stmt) -> None:
         out = self.out
         match s:
             case SetElement(buffer, offset, value):
                 out.line(f"{self.element(buffer, offset)} = {self.plain(value)};")
+            case LoadVector(array, at, buffer, offset, count):
+                out.line(f"{self.wide('twb_read', count, buffer, offset, array, at)};")
+            case StoreVector(buffer, offset, array, at, count):
+                out.line(f"{self.wide('twb_write', count, buffer, offset, array, at)};")
             case Let(var, value):
                 text = self.plain(value)
                 out.line(f"const {cuda_type(var.type)} {self.bind(var)} = {text};")
@@ -149,12 +173,18 @@ class _Emitter(CStatements):
             raise UnsupportedError(f"{s.op} on a GPU", span=s.span)
         self.out.line(f"const {cuda_type(s.result.type)} {self.bind(s.result)} = {text};")
 
+    def wide(self, name: str, count: int, buffer: Buffer, offset: Expr, array: Buffer, at: Expr) -> str:
+        return self.call(name, self.address(buffer, offset), self.address(array, at)).replace("(", f"<{count}>(", 1)
+
     def declare(self, buffer: Buffer, init: Expr | None) -> None:
         kind, name = cuda_type(buffer.type), c_name(buffer.name)
         if buffer.scope == "var":
             self.out.line(f"{kind} {name} = {'{}' if init is None else self.plain(init)};")
             return
-        aligned = "alignas(16) " if buffer.type.bits < 32 else ""  # pairs of them are read as words
+        if buffer.view_of is not None:
+            self.view(buffer, kind)
+            return
+        aligned = "alignas(16) " if buffer.type.bits < 32 or buffer in self.viewed else ""  # pairs of them are read as words
         self.out.line(f"{aligned}{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
 
     def loop(self, s: Loop) -> None:
@@ -171,9 +201,19 @@ class _Emitter(CStatements):
     def element(self, buffer: Buffer, offset: Expr) -> str:
         if buffer.scope == "var":
             return c_name(buffer.name)
-        if buffer.type.bits < 8:
-            raise UnsupportedError("4-bit elements on a GPU", span=offset.span)
         return f"{c_name(buffer.name)}[{self.plain(offset)}]"
+
+    def reinterpret(self, x: Expr, to: DType) -> str:
+        if suffix(x.dtype) in _TYPES or suffix(to) in _TYPES:
+            return self.call("twb_same_bits", self.expr(x)).replace("(", f"<{cuda_type(to)}, {cuda_type(x.dtype)}>(", 1)
+        return super().reinterpret(x, to)
+
+    def choice(self, e: Select, side: Expr, tight: int) -> str:
+        """An element of memory is an object in the emulator, which beside another one, or a literal of another type, needs its own type named."""
+        both = isinstance(e.then, Element) and isinstance(e.other, Element)
+        if isinstance(side, Element) and side.buffer.root.scope not in ("local", "var") and (both or e.dtype.is_int and e.dtype.bits == 64):
+            return f"({cuda_type(side.dtype)}){self.expr(side, 12)}"
+        return super().choice(e, side, tight)
 
     def address(self, buffer: Buffer, offset: Expr) -> str:
         if isinstance(offset, Const) and offset.value == 0:

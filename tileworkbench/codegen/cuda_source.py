@@ -13,9 +13,10 @@ SMS = "twb_sms"  # in a grid's expressions: the multiprocessors of the device, f
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A parameter of 8 bytes: the address of a tensor parameter or a workspace, by name."""
+    """A parameter of 8 bytes: the address of a tensor parameter or a workspace, by name; a multiple of `alignment` bytes."""
 
     name: str
+    alignment: int = 1
 
 
 @dataclass(frozen=True, slots=True)

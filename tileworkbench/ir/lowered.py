@@ -141,6 +141,31 @@ class CopyElements(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class LoadVector(Stmt):
+    """Read `count` neighbours of `buffer` from element `offset` on in one access, into the thread's array `into` from its element `at` on.
+
+    The access has 16 bytes at most, and its address is a multiple of its size: `offset` is one of `count`.
+    """
+
+    into: Buffer
+    at: Expr
+    buffer: Buffer
+    offset: Expr
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVector(Stmt):
+    """Write `count` neighbours of `buffer` from element `offset` on in one access, from the thread's array `source`; otherwise as `LoadVector`."""
+
+    buffer: Buffer
+    offset: Expr
+    source: Buffer
+    at: Expr
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class GemmCall(Stmt):
     """`c = (clear ? 0 : c) + op(a) @ op(b)` through the micro-kernel for these sizes; `ld*` are row strides in elements."""
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
@@ -312,6 +313,11 @@ class Launch(Stmt):
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
     forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+
+    @property
+    def count_threads(self) -> int:
+        """The threads of a block."""
+        return prod(self.threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from .cubin import KernelFacts
 from .cuda_plan import FORMATS, KernelPlan, ParamPlan, Plan
 from .expressions import HELPERS
 from .gpu_arch import why_not_on
+from .gpu_limits import too_much_shared
 from .libcuda import (
     CLUSTER_SIZE,
     INVALID_CONTEXT,
@@ -47,6 +48,7 @@ CONFIG_BYTES = 64
 CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6  # CU_LAUNCH_ATTRIBUTE_*
 _ATTRIBUTE = struct.Struct("=i4x3I52x")
 PORTABLE_CLUSTER = 8
+REGISTER_UNIT = 256  # registers are given to a warp in pieces of so many (CUDA Occupancy Calculator, allocation unit)
 NARROW = ("float16", "float32", "tfloat32")
 SYNC = "TILEWORKBENCH_CUDA_SYNC"
 
@@ -127,14 +129,20 @@ class _Launch:
 
     def _check(self) -> None:
         """What cannot run on this device, whatever the arguments are."""
-        plan, have = self.plan, self.device.shared_per_block
-        shared = plan.shared_bytes + self.facts.shared_bytes
-        if shared > have:
-            raise CapacityError(f"kernel {plan.name} needs {shared} bytes of shared memory a block, {self.device.name} has {have}")
+        plan, have, static = self.plan, self.device.shared_per_block, self.facts.shared_bytes
+        if plan.shared_bytes + static > have:
+            raise CapacityError(too_much_shared(plan.name, plan.shared_bytes, static, have, self.device.name), hint="smaller tiles, or fewer stages")
         most = min(self.device.max_threads_per_block, self.facts.max_threads or self.device.max_threads_per_block)
         if plan.threads > most:
             bound = " (its __launch_bounds__)" if most < self.device.max_threads_per_block else ""
             raise CapacityError(f"kernel {plan.name} has {plan.threads} threads a block, at most {most} are possible{bound}")
+        limits, registers = self.device.registers_per_block, self.facts.registers
+        need = -(-plan.threads // 32) * (-(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT)
+        if limits and need > limits:
+            raise CapacityError(
+                f"kernel {plan.name} needs {need} registers a block ({plan.threads} threads of {registers}), {self.device.name} has {limits}",
+                hint="fewer threads, or a lower --maxrregcount in compile_flags",
+            )
 
     def frame(self) -> tuple[memoryview, int, Any, Any]:
         """A new frame: the memory to pack into, its address, the addresses of the arguments, and what keeps all of it alive."""

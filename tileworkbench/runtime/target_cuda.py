@@ -6,6 +6,7 @@ stream of the library whose arrays it got and does not wait, unless the kernel h
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import ArgumentError, TileError
+from ..base.errors import ArgumentError, TileError, UnsupportedError
 from ..base.machine import Machine, preset_of_device
 from ..base.span import Span
 from ..codegen.cuda_source import CudaSource
@@ -33,14 +34,18 @@ from .fastcall import Slow
 from .fingerprint import fingerprint
 from .fork import fork_safe_lock
 from .gpu_arch import DEFAULT, parse_arch
+from .gpu_limits import check_source, machine_of
 from .libcuda import find_driver, require_driver
-from .nvrtc import Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
+from .measure_cuda import measure_cuda
+from .nvrtc import INSTALL, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
 from .options import Options
+from .resources import Resources, resources_of
 from .sass import sass_stage
 from .signature import Signature
 from .stages import Stage
 from .target_c import package_stamp
 from .timing import Clock
+from .translate_cuda import translate_gpu
 
 ABI = "1"
 Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
@@ -169,18 +174,29 @@ class Compiled:
         notes = (*spilt, *known["warnings"])
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
+    def machine(self) -> Machine:
+        """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs this code."""
+        name = _device_name()
+        found = preset_of_device(name)
+        if name and found is None:
+            with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
+                return measure_cuda()
+        return found or machine_of(self.arch)
+
+    def resources(self, machine: Machine | None = None) -> Resources:
+        """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
+        return resources_of(self.plan.kernels, self.kernels, machine or self.machine())
+
     def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
-        """The blocks of each launch that fit on a multiprocessor, by the compiler's numbers; of the GPU here, or of the H200 on paper."""
-        machine = machine or preset_of_device(_device_name()) or preset_of_device("NVIDIA H200")
-        assert machine is not None
-        by_name = {k.name: k for k in self.kernels}
-        return tuple(by_name[k.name].occupancy(machine, k.threads, k.shared_bytes) for k in self.plan.kernels)
+        """The blocks of each launch that fit on a multiprocessor."""
+        return tuple(k.occupancy for k in self.resources(machine).kernels)
 
 
 class CudaTarget:
     """CUDA on NVIDIA's GPUs. `translate(kernel, arch)` lowers and emits."""
 
     name = "cuda"
+    install = INSTALL  # what to do where it is not usable
 
     def __init__(self, translate: Translate) -> None:
         self.translate = translate
@@ -199,6 +215,7 @@ class CudaTarget:
             start = time.perf_counter()
             source, records = self.translate(kernel, arch)
             fresh.append((source, records))
+            check_source(source, kernel, arch, options.schedule)
             _, dims, scalars = parameters_of(kernel)
             plan = plan_of(source, dims, scalars, arch)
             middle = time.perf_counter()
@@ -257,4 +274,6 @@ def _device_name() -> str:
         return ""
 
 
-__all__ = ["CudaTarget", "Compiled", "choose_arch", "parameters_of"]
+TARGET = CudaTarget(translate_gpu)
+
+__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch", "parameters_of"]

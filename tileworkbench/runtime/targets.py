@@ -18,6 +18,7 @@ GROUP = "tileworkbench.targets"
 BUILT_IN = {
     "c": "tileworkbench.runtime.target_c:TARGET",
     "interpret": "tileworkbench.runtime.target_interpret:TARGET",
+    "cuda": "tileworkbench.runtime.target_cuda:TARGET",
     "emulate": "tileworkbench.runtime.target_emulate:TARGET",
 }
 ALIASES = {"cpu": "c", "llvm": "c", "openmp": "c", "python": "interpret", "numpy": "interpret"}
@@ -71,7 +72,8 @@ def choose_target(name: str) -> Target:
         target = get_target(name)
         why = target.usable()
         if why:
-            raise UnsupportedError(f"target {name!r} cannot be used here: {why}", hint='target="interpret" runs everywhere, slowly')
+            install = str(getattr(target, "install", ""))
+            raise UnsupportedError(f"target {name!r} cannot be used here: {why}", hint=install or 'target="interpret" runs everywhere, slowly')
         return target
     target = get_target("c")
     why = target.usable()

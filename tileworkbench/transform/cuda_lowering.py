@@ -16,11 +16,15 @@ from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .flatten_accesses import flatten_accesses
+from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
+from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
+from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
 
@@ -33,9 +37,13 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
-        Step(for_arch(spread_threads, 0), because="everything after it is one thread's program"),
+        Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
+        Step(widen_accesses, because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic"),

@@ -43,6 +43,7 @@ from ..ir.stmt import (
     Sync,
     While,
 )
+from .barriers import leaves, runs
 from .names import Names
 
 _TOGETHER = (Sync, Collective, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
@@ -155,11 +156,17 @@ class _Barriers:
             case For(body=body) | PipelinedFor(body=body) | While(body=body):
                 if not isinstance(stmt, While):
                     self.moving.append(stmt.var)
+                before = _copy(since)
+                if leaves(body):
+                    before.add(self.accesses(body, across=True))
+                    since.add(before)
                 first = self.body(body, since)
                 again = _copy(since)
                 if self.wraps(first, again):
                     first = (*first, Sync(span=stmt.span))
                     since.clear()
+                if not runs(stmt) or leaves(body):  # then its barriers may be none
+                    since.add(before)
                 if not isinstance(stmt, While):
                     self.moving.pop()
                 return stmt if first is body else replace(stmt, body=first)

@@ -3,15 +3,17 @@
 Before:  launch grid(8) threads(128) tx: for r in unroll(0, 4): ...
 After:   grid (8) x 128 threads, shared [s at 0]: let tx = twb_thread_x(); var x_r[4]; for r in 0..4 unrolled: ...
 
+A view has the place of the buffer that it views.
+
 Requires: flat accesses, no tile operations.  Preserves: everything else.
 """
 
 from __future__ import annotations
 
 from ..analysis.tile_forms import form_of
-from ..analysis.uses import uses
+from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
-from ..base.errors import CapacityError, UnsupportedError
+from ..base.errors import CapacityError
 from ..ir.build import cast
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
@@ -46,9 +48,6 @@ def _grid(launch: Launch, name: str) -> Grid:
     own = {n.buffer for n in walk(launch) if isinstance(n, Declare)}
     buffers = {b for b in uses(launch.body).buffers if b not in own}
     used = {b.root for b in buffers}
-    for view in buffers:
-        if view.view_of is not None:
-            raise UnsupportedError(f"{view.name}, a view of another buffer, on a GPU, so far", span=view.span, hint='target="c" runs it')
     tiles: list[Tile] = []
     head: list[Stmt] = [
         Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)
@@ -67,6 +66,11 @@ def _grid(launch: Launch, name: str) -> Grid:
         offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
         offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
+    for view in views(buffers):  # each behind what it views
+        if view.scope in ("local", "var"):
+            head.append(Declare(view, span=view.span))
+        else:
+            tiles.append(Tile(view, 0))
     threads = tuple(launch.threads)
     body = (*head, *launch.body)
     return Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=threads, views=launch.views, span=launch.span)

@@ -15,17 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
+from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall
-from ..ir.expr import Binary, Buffer, Expr, Load, is_const
+from ..ir.device import DeviceCall, Specialised
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
     Atomic,
     Body,
+    Collective,
     For,
     Gemm,
     If,
@@ -42,10 +45,14 @@ from ..ir.stmt import (
     Sync,
     While,
 )
+from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
+from .barriers import leaves, runs
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
+from .roles import in_roles
 from .spread_tiles import spread_product, spread_reduce, spread_scan
+from .spread_wgmma import spread_wgmma
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -60,8 +67,10 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
 
 class _Spread:
     def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+        self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
-        self.place: Placement = place_fragments(launch, arch)
+        body = launch.body if self.roles is None else self.roles.consumers
+        self.place: Placement = place_fragments(replace(launch, body=body), arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
         for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
@@ -70,12 +79,30 @@ class _Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
+        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
+        self.start: list[Stmt] = []  # what every thread does first
+        self._group: Var | None = None
 
     def launch(self) -> Launch:
-        body = self.body(self.old.body)
+        body = self.body(self.old.body if self.roles is None else self.roles.consumers)
+        body = (*self.start, *body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        return launch if self.roles is None else in_roles(launch, self.roles, self.names)
+
+    @property
+    def forms(self) -> tuple[TileForm, ...]:
+        return self.old.forms
+
+    def group(self) -> Var:
+        """The number of the thread's warp group, which the compiler is told is one for all of a warp."""
+        if self._group is None:
+            self._group = self.names.var("group", INT32)
+            number = cast(Binary("floordiv", self.thread, index(GROUP)), INT32)
+            self.start.append(Collective("shfl", self._group, (number, Const(0, INT32))))
+        return self._group
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
@@ -97,6 +124,8 @@ class _Spread:
         """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
         reads, writes = self.shared([*body, *again])
         start: list[Stmt] = []
+        if leaves(body):
+            self.read, self.wrote = self.read | reads, self.wrote | writes
         self.barrier(start, reads, writes, body[0] if body else None)
         inside = list(self.body(body))
         self.barrier(inside, reads, writes, body[-1] if body else None)
@@ -111,8 +140,13 @@ class _Spread:
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
         if reads & self.wrote or writes & (self.read | self.wrote):
-            out.append(Sync(span=None if stmt is None else stmt.span))
-            self.read, self.wrote = set(), set()
+            out += self.meet(None if stmt is None else stmt.span)
+
+    def meet(self, span: Span | None) -> Body:
+        """A barrier; what warp groups are going to read past it is made visible to them first."""
+        shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
+        self.read, self.wrote = set(), set()
+        return (*shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
@@ -120,14 +154,14 @@ class _Spread:
                 return self.loop(stmt)
             case Reduce():
                 return spread_reduce(stmt, self)
+            case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
+                return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
                 return spread_product(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
-            case For(body=body) | PipelinedFor(body=body):
-                return (replace(stmt, body=self.around(body, [])),)
-            case While(cond, body):
-                return (replace(stmt, body=self.around(body, [cond])),)
+            case For() | PipelinedFor() | While():
+                return (self.repeated(stmt),)
             case If(_, then, other):
                 before = set(self.read), set(self.wrote)
                 yes = self.body(then)
@@ -137,8 +171,7 @@ class _Spread:
                 self.read, self.wrote = self.read | after[0], self.wrote | after[1]
                 return (replace(stmt, then=yes, other=no),)
             case Sync():
-                self.read, self.wrote = set(), set()
-                return (stmt,)
+                return (*self.meet(stmt.span)[:-1], stmt)
             case Store(buffer) if buffer.scope in ("local", "var"):
                 return (stmt,)
             case Store() | Print() | Assert():
@@ -149,6 +182,17 @@ class _Spread:
                 return self.told(stmt)
             case _:
                 return (stmt,)
+
+    def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
+        """A loop; where it may not run at all, its barriers are none."""
+        before = set(self.read), set(self.wrote)
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else []))
+        if not runs(stmt):
+            self.read, self.wrote = self.read | before[0], self.wrote | before[1]
+        if leaves(stmt.body):
+            reads, writes = self.shared(stmt.body)
+            self.read, self.wrote = self.read | reads, self.wrote | writes
+        return out
 
     def told(self, stmt: Atomic) -> Body:
         """An atomic that the block does once, whose old value every thread gets."""

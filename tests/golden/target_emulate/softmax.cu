@@ -7,11 +7,11 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   float top_part[1];
   float total_part[1];
   /* softmax.py:45: T.copy(X[bx * block, 0], x) */
+  float X_v[4];
+  twb_read<4>(X + bx * 512 + tx / 32 * 128 + tx % 32 * 4, X_v);
   #pragma unroll
   for (int64_t r = 0; r < 4; r += 1) {
-    const int64_t i = tx / 32;
-    const int64_t j = r + tx % 32 * 4;
-    x_r[r] = X[(bx * 4 + i) * 128 + j];
+    x_r[r] = X_v[r];
   }
   top_part[0] = __builtin_nanf("");
   /* softmax.py:46: T.reduce_max(x, top, dim=1) */
@@ -62,11 +62,11 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
     x_r[r] = x_r[r] * total_r[0];
   }
   /* softmax.py:54: T.copy(x, Y[bx * block, 0]) */
+  float Y_v[4];
   #pragma unroll
   for (int64_t r = 0; r < 4; r += 1) {
-    const int64_t i = tx / 32;
-    const int64_t j = r + tx % 32 * 4;
-    Y[(bx * 4 + i) * 128 + j] = x_r[r];
+    Y_v[r] = x_r[r];
   }
+  twb_write<4>(Y + bx * 512 + tx / 32 * 128 + tx % 32 * 4, Y_v);
 }
 

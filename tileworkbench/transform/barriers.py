@@ -1,0 +1,20 @@
+"""What passes that place barriers ask about statements."""
+
+from __future__ import annotations
+
+from ..ir.expr import Const
+from ..ir.node import walk
+from ..ir.stmt import Body, Break, Continue, For, PipelinedFor, While
+
+
+def runs(loop: For | PipelinedFor | While) -> bool:
+    """Whether the body certainly runs at least once."""
+    if isinstance(loop, While) or not (isinstance(loop.start, Const) and isinstance(loop.stop, Const)):
+        return False
+    count = int(loop.stop.value) - int(loop.start.value)
+    return count < 0 if isinstance(loop, For) and loop.step < 0 else count > 0
+
+
+def leaves(body: Body) -> bool:
+    """Whether an iteration may end before the end of `body`, and so before barriers in it."""
+    return any(isinstance(n, (Break, Continue)) for s in body for n in walk(s))
