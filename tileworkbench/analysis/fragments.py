@@ -80,6 +80,8 @@ class _Placer:
             elif isinstance(stmt, (Scan, Atomic, Print)):
                 for region in (n for n in walk(stmt) if isinstance(n, (Region, Load))):
                     self.keep_shared(region.buffer.root, f"a {type(stmt).__name__.lower()} takes it whole")
+                if isinstance(stmt, Print) and stmt.buffer is not None:
+                    self.keep_shared(stmt.buffer.root, "it is printed")
         while self.spread():
             pass
         for tile in self.tiles:

@@ -17,15 +17,15 @@ from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
-from ..ir.expr import Buffer, Const, Expr, Select
-from ..ir.lowered import Declare, Element, Fail, Grid, LoadVector, Loop, SetElement, StoreVector, Tile
-from ..ir.node import walk
-from ..ir.stmt import Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
+from ..ir.expr import Buffer, Const, Expr, Select, Var
+from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
+from ..ir.node import replace, walk
+from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
 from .c_names import c_name
 from .c_statements import CStatements
 from .clib import c_type, suffix
-from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
+from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer, RunKernel, TensorMap
 
 _TYPES = {"f16": "twb_f16", "bf16": "twb_bf16", "e4m3": "twb_e4m3", "e5m2": "twb_e5m2"}
 _VOTES = {"any": "twb_any", "all": "twb_all", "ballot": "twb_ballot"}
@@ -55,29 +55,53 @@ class _Emitter(CStatements):
         self.kernel, self.why_missing = kernel, why_missing
         self.viewed: set[Buffer] = set()  # buffers of the function that another one is a view of
         self.asserts: dict[int, tuple[str, Span | None]] = {}
+        self.kernels: list[CudaKernel] = []
+        self.allocated: list[Buffer] = []
         self.maps: tuple[str, ...] = ()  # names of the tensor maps of the launch that is written
 
     def source(self) -> CudaSource:
         """The whole text."""
         self.asserts = {n.index: (n.message, n.span) for n in walk(self.kernel) if isinstance(n, Fail)}
-        kernels = []
-        for stmt in self.kernel.body:
-            if not isinstance(stmt, Grid):
-                raise UnsupportedError("statements between launches on a GPU", span=stmt.span, hint="compute the sizes before the call")
-            kernels.append(self.function(stmt))
+        body = self.host(self.kernel.body, ())
+        is_flat = all(isinstance(stmt, RunKernel) for stmt in body)
         count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
         asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
-        return CudaSource(self.out.text(), tuple(kernels), asserts=asserts, lines=dict(self.out.spans))
+        text, lines = self.out.text(), dict(self.out.spans)
+        return CudaSource(text, tuple(self.kernels), asserts=asserts, lines=lines, host=() if is_flat else body, workspaces=tuple(self.allocated))
 
-    def function(self, grid: Grid) -> CudaKernel:
+    def host(self, body: Body, bound: tuple[Var, ...]) -> Body:
+        """The host program of a host-level body, in whose place `bound` is visible; writes the function of every launch in it."""
+        out: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case Grid():
+                    out.append(RunKernel(len(self.kernels), span=stmt.span))
+                    self.kernels.append(self.function(stmt, bound))
+                case AllocateGlobal(buffer):
+                    self.allocated.append(buffer)
+                case Let(var):
+                    bound = (*bound, var)
+                    out.append(stmt)
+                case If(_, then, other):
+                    out.append(replace(stmt, then=self.host(then, bound), other=self.host(other, bound)))
+                case Loop(var, body=inside):
+                    out.append(replace(stmt, body=self.host(inside, (*bound, var))))
+                case While(_, inside):
+                    out.append(replace(stmt, body=self.host(inside, bound)))
+                case _:
+                    out.append(stmt)
+        return tuple(out)
+
+    def function(self, grid: Grid, bound: tuple[Var, ...]) -> CudaKernel:
         out = self.out
         used, aligned = uses(grid.body), alignments(grid)
         roots, written = {b.root for b in used.buffers}, {b.root for b in used.written}
         texts: list[str] = []
         params: list[Parameter] = []
+        lines: list[str] = []
         with self.scope():
             self.taken |= {c_name(b.name) for b in (*(t.buffer for t in grid.tiles), *used.buffers, *roots)}
-            for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces]:
+            for buffer in [*(p.buffer for p in self.kernel.params if isinstance(p, TensorParam)), *self.kernel.workspaces, *self.allocated]:
                 if buffer in roots:
                     texts.append(f"twb_global<{'' if buffer in written else 'const '}{cuda_type(buffer.type)}> {c_name(buffer.name)}")
                     params.append(Pointer(buffer.name, aligned.get(buffer, 1)))
@@ -85,14 +109,20 @@ class _Emitter(CStatements):
             texts += [f"const __grid_constant__ twb_tensor_map {name}" for name in self.maps]
             params += [tensor_map(view) for view in grid.views]
             names = {v.name: v for v in used.used | uses([d for b in used.buffers for d in b.shape]).used}
-            for var in [*self.kernel.dims, *(p.var for p in self.kernel.params if isinstance(p, ScalarParam))]:
+            for var in [*self.kernel.dims, *(p.var for p in self.kernel.params if isinstance(p, ScalarParam)), *bound]:
                 if var.name in names:
-                    texts.append(f"{cuda_type(var.type)} {self.bind(var)}")
+                    name = self.bind(var)
+                    if suffix(var.type) in _TYPES:  # arithmetic on it is float32
+                        lines.append(f"const float {name} = {self.call(f'twb_{suffix(var.type)}_to_f32', f'{name}_bits')};")
+                        name = f"{name}_bits"
+                    texts.append(f"{cuda_type(var.type)} {name}")
                     params.append(Number(var, str(var.type)))
             count = 1
             for n in grid.threads:
                 count *= n
             with out.block(f'extern "C" __global__ void __launch_bounds__({count}) {c_name(grid.name)}({", ".join(texts)})'):
+                for line in lines:
+                    out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):
                     out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
@@ -152,6 +182,8 @@ class _Emitter(CStatements):
                 out.line("return;")
             case Evaluate(value):
                 out.line(f"{self.expr(value)};")
+            case PrintLine(parts):
+                out.line(f"twb_print({self.print_arguments(parts)});")
             case Fail(number):
                 out.line(f"{self.call('twb_fail', str(number + 1))};")
             case Sync(scope):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..base.span import Span
-from ..ir.expr import Expr
-
-SMS = "twb_sms"  # in a grid's expressions: the multiprocessors of the device, for grids that stay
+from ..ir.device import SMS
+from ..ir.expr import Buffer, Expr
+from ..ir.stmt import Body, Stmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,18 @@ class CudaKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class CudaSource:
-    """A kernel of the author's as CUDA text: `kernels` run in order, on one stream.
+class RunKernel(Stmt):
+    """Launch kernel `number` of the text: what stands for a `Grid` in a host program."""
 
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """A kernel of the author's as CUDA text: `kernels` run in order, on one stream, unless `host` says otherwise.
+
+    host: what a call does where that is more than one launch after the other: bindings, branches and loops over dims and scalars around `RunKernel`.
+    workspaces: memory of a call beside the kernel's own workspaces; sizes over dims and scalars.
     status: the name of a `__device__ unsigned` variable of the text, 0 until an assertion fails and then 1 + its index in `asserts`; "": there is
     none.
     flags: options of NVRTC that the text needs. lines: line of `text` (from 1) -> where it comes from.
@@ -83,3 +92,8 @@ class CudaSource:
     flags: tuple[str, ...] = ()
     asserts: tuple[tuple[str, Span | None], ...] = ()
     lines: Mapping[int, Span] = field(default_factory=dict, compare=False, repr=False)
+    host: Body = ()
+    workspaces: tuple[Buffer, ...] = ()
+
+
+__all__ = ["SMS", "CudaKernel", "CudaSource", "Number", "Parameter", "Pointer", "RunKernel", "TensorMap"]

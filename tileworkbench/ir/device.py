@@ -13,6 +13,8 @@ from ..base.dtypes import DType
 from .expr import Buffer, Expr
 from .stmt import Body, Stmt
 
+SMS = "twb_sms"  # in a grid's extents: the multiprocessors of the device, for grids that stay
+
 
 @dataclass(frozen=True, slots=True)
 class Registers(Expr):

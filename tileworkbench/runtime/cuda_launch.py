@@ -22,9 +22,9 @@ import numpy as np
 from ..base.errors import CapacityError, InternalError, UnsupportedError
 from .cubin import KernelFacts
 from .cuda_plan import FORMATS, KernelPlan, ParamPlan, Plan
-from .expressions import HELPERS
 from .gpu_arch import why_not_on
 from .gpu_limits import too_much_shared
+from .host_program import make_run
 from .libcuda import (
     CLUSTER_SIZE,
     INVALID_CONTEXT,
@@ -53,17 +53,24 @@ NARROW = ("float16", "float32", "tfloat32")
 SYNC = "TILEWORKBENCH_CUDA_SYNC"
 
 
+def _no_assertion(code: int) -> None:
+    raise InternalError(f"assertion {code} of a kernel without any")
+
+
 class Program:
-    """A text's kernels on one device. `run(stream, pointers..., workspaces..., dims..., scalars...)` launches them all."""
+    """A text's kernels on one device. `run(stream, pointers..., workspaces..., dims..., scalars...)` launches them as the plan says.
+
+    `fail(code)` raises an assertion that did not hold between launches.
+    """
 
     def __init__(
         self, driver: Driver, device: Device, arch: str, cubin: bytes, plan: Plan, facts: Mapping[str, KernelFacts], names: Sequence[str],
-        dims: int, scalars: int,
+        dims: int, scalars: int, fail: Callable[[int], None] = _no_assertion,
     ) -> None:  # fmt: skip
         why = why_not_on(arch, device.capability)
         if why:
             raise UnsupportedError(f"{why}, a {device.name}", hint=f'compile with target="cuda" there, or with arch="{device.arch}"')
-        self.driver, self.device, self.plan = driver, device, plan
+        self.driver, self.device, self.plan, self.fail = driver, device, plan, fail
         self.module = driver.load(device.ordinal, cubin)
         before = driver.enter(device.ordinal)
         try:
@@ -85,20 +92,16 @@ class Program:
         return found.value
 
     def _make(self, names: Sequence[str], dims: int, scalars: int) -> Run:
-        pointers = {name: f"p{i}" for i, name in enumerate(names)}
-        args = ["stream", *pointers.values(), *(f"d{i}" for i in range(dims)), *(f"s{i}" for i in range(scalars))]
-        known: dict[str, Any] = {**HELPERS, "sms": self.device.sms, "launch": self.driver.launch, "narrow": _narrow, "bf16": _bf16_bits}
-        body: list[str] = []
+        pointers = {name: f"p{i}" for i, name in enumerate([*names, *(name for name, _ in self.plan.workspaces)])}
+        head = ["stream", *pointers.values(), *(f"d{i}" for i in range(dims)), *(f"s{i}" for i in range(scalars))]
+        known: dict[str, Any] = {"sms": self.device.sms, "launch": self.driver.launch, "narrow": _narrow, "bf16": _bf16_bits, "fail": self.fail}
         for i, one in enumerate(self.launches):
             known |= {
                 f"pop{i}": one.frames.pop, f"keep{i}": one.frames.append, f"make{i}": one.frame, f"pack{i}": one.pack.pack_into, f"fail{i}": one.fail,
                 f"f{i}": one.function, **{f"map{i}_{n}": maker for n, maker in one.makers.items()},
             }  # fmt: skip
-            body += one.lines(i, pointers)
-        text = f"def run({', '.join(args)}):\n" + "".join(f"  {line}\n" for line in body or ["pass"])
-        exec(compile(text, f"<launch of {', '.join(k.name for k in self.plan.kernels)}>", "exec"), known)
-        run: Run = known["run"]
-        return run
+        name = ", ".join(k.name for k in self.plan.kernels)
+        return make_run(", ".join(head), self.plan.lines, lambda i: self.launches[i].lines(i, pointers), known, name)
 
 
 class _Launch:

@@ -19,7 +19,7 @@ from ..base.errors import ArgumentError, TileError, UnsupportedError
 from ..base.machine import Machine, preset_of_device
 from ..base.span import Span
 from ..codegen.cuda_source import CudaSource
-from ..ir.stmt import Kernel, ScalarParam, TensorParam
+from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
 from . import cache as disk
 from . import cuda_arrays, cuda_fastcall
@@ -27,9 +27,9 @@ from .arguments import BoundCall, Memory
 from .arrays import library_of
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
-from .cuda_plan import Plan, plan_of
+from .cuda_plan import Plan, parameters_of, plan_of
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
-from .expressions import evaluate
+from .expressions import HELPERS, evaluate
 from .fastcall import Slow
 from .fingerprint import fingerprint
 from .fork import fork_safe_lock
@@ -47,7 +47,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "1"
+ABI = "2"
 Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -76,7 +76,7 @@ class Compiled:
         program = self.program(ordinal)
         stream = cuda_arrays.stream_of(arrays, ordinal)
         library, like = next(((library_of(a), a) for a in arrays), ("cupy", None))
-        sizes = [_bytes(buffer, call.dims) for buffer in call.signature.workspaces]
+        sizes = [_bytes(buffer, call.dims) for buffer in call.signature.workspaces] + self._own_sizes(call)
         made = [cuda_arrays.allocate((size,), cuda_arrays.BYTE, library, like) for size in sizes]  # alive until the launches are in the stream
         slots = [bound.pointer for bound in call.tensors] + [int(view.__array_interface__["data"][0]) for view, _ in made]
         slots += [call.dims[name] for name in call.signature.dims]
@@ -98,7 +98,7 @@ class Compiled:
 
     def short_way(self, signature: Signature, kinds: tuple[str, ...], slow: Slow) -> Callable[..., Any] | None:
         """A function for repeated calls with the same kinds of arrays; None: there is none."""
-        if len(self._programs) != 1:  # it runs on several devices: each call has to look
+        if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
             return None
         ordinal, program = next(iter(self._programs.items()))
         check = (lambda stream: self._wait(program, stream)) if program.status else None
@@ -115,7 +115,7 @@ class Compiled:
                 facts = {k.name: k for k in self.kernels}
                 names, dims, scalars = parameters_of(self.kernel)
                 self._programs[ordinal] = Program(
-                    driver, driver.device(ordinal), self.arch, self.cubin, self.plan, facts, names, len(dims), len(scalars)
+                    driver, driver.device(ordinal), self.arch, self.cubin, self.plan, facts, names, len(dims), len(scalars), self.fail
                 )  # fmt: skip
             return self._programs[ordinal]
 
@@ -140,6 +140,13 @@ class Compiled:
             return int(driver.milliseconds(ordinal, stream, work) * 1e6)
 
         return nanoseconds
+
+    def _own_sizes(self, call: BoundCall) -> list[int]:
+        """The bytes of the workspaces that only the text knows."""
+        signature = call.signature
+        values = {f"d{i}": call.dims[name] for i, name in enumerate(signature.dims)}
+        values |= {f"s{i}": call.scalars[s.name] for i, s in enumerate(signature.scalars)}
+        return [int(eval(text, HELPERS, values)) for _, text in self.plan.workspaces]  # the text is ours
 
     def _wait(self, program: Program, stream: int) -> None:
         if program.status:
@@ -248,12 +255,6 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
     return driver.device(driver.current_ordinal()).arch if driver is not None else DEFAULT
 
 
-def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
-    """Names of the tensors and workspaces, of the dims and of the scalars, in the order in which a launch takes them."""
-    tensors = [p.buffer.name for p in kernel.params if isinstance(p, TensorParam)] + [b.name for b in kernel.workspaces]
-    return tensors, [v.name for v in kernel.dims], [p.var.name for p in kernel.params if isinstance(p, ScalarParam)]
-
-
 def _arrays(call: BoundCall) -> list[Any]:
     """The caller's arrays and those that were made for it."""
     return [bound.given for bound in call.tensors if bound.given is not None]
@@ -276,4 +277,4 @@ def _device_name() -> str:
 
 TARGET = CudaTarget(translate_gpu)
 
-__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch", "parameters_of"]
+__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch"]

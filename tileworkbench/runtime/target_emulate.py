@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda_source import Number, Parameter, Pointer, TensorMap
-from ..emulator import FailedAssertion, Program
+from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap
+from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from . import emulating, toolchain
 from .arguments import BoundCall
+from .cuda_plan import parameters_of
 from .executable import AssertSite, CompileFacts, raise_assertion
-from .expressions import evaluate
+from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
 from .gpu_limits import check_source, machine_of
+from .host_program import host_lines, make_run
 from .loader import Entry
 from .options import Options
 from .translate_cuda import translate_cuda
+
+MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
 
 
 class Emulated:
@@ -57,29 +62,69 @@ class Emulated:
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
 
+    @cached_property
+    def _host(self) -> Callable[..., None]:
+        """The host program: `run(launch, fail, dims..., scalars...)`."""
+        _, dims, scalars = parameters_of(self.kernel)
+        names = {name: f"d{i}" for i, name in enumerate(dims)} | {name: f"s{i}" for i, name in enumerate(scalars)}
+        head = ["launch", "fail", *names.values()]
+        lines = host_lines(self.made.host or tuple(RunKernel(i) for i in range(len(self.made.kernels))), names)
+        bound = {name: python for name, python in names.items() if python.startswith("h")}
+
+        def launch(number: int) -> list[str]:
+            made = self.made.kernels[number]
+            used = set().union(*(unknowns(e) for e in (*made.grid, *(p.value for p in made.params if isinstance(p, Number)))))
+            return [f"launch({number}, {{{', '.join(f'{n!r}: {p}' for n, p in bound.items() if n in used)}}})"]
+
+        return make_run(", ".join(head), lines, launch, {}, self.kernel.name)
+
     def launch(self, call: BoundCall) -> None:
         """Run every launch on the bound arrays."""
-        values = {**call.dims, **call.scalars}
+        self.run(call)
+
+    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[RunResult, ...]:
+        """Run every launch on the bound arrays: what each left, faults and counters if asked for. Raises for the first fault unless `sanitize`."""
+        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
-        for buffer in call.signature.workspaces:
-            arrays[buffer.name] = np.empty([evaluate(d, call.dims) for d in buffer.shape], buffer.type.to_numpy())
-        for kernel in self.made.kernels:
-            args = [self._argument(p, arrays, values) for p in kernel.params]
-            grid = [evaluate(g, values) for g in kernel.grid]
+        fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
+        for buffer in (*call.signature.workspaces, *self.made.workspaces):
+            arrays[buffer.name] = np.empty([evaluate(d, values) for d in buffer.shape], buffer.type.to_numpy())
+            fresh.add(buffer.name)
+        results: list[RunResult] = []
+
+        def launch(number: int, bound: dict[str, Any]) -> None:
+            made, known = self.made.kernels[number], {**values, **bound}
+            args = [self._argument(p, arrays, known) for p in made.params]
+            grid = [evaluate(g, known) for g in made.grid]
+            emulated = self.program[made.name]
+            unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
+            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
+            if made.cluster != (1, 1, 1):
+                how["cluster"] = made.cluster
             try:
-                printed = self.program[kernel.name](grid, kernel.block, args, shared_bytes=kernel.shared_bytes).printed
+                result = emulated.run(grid, made.block, args, sanitize=True, **how) if sanitize else emulated(grid, made.block, args, **how)
             except FailedAssertion as failed:
                 sys.stdout.write(failed.printed)
                 self.fail(failed.number)
-            sys.stdout.write(printed)
+                raise
+            sys.stdout.write(result.printed)
+            results.append(result)
+            given = emulated.kernel.parameters
+            fresh.difference_update(p.name for p, g in zip(made.params, given, strict=True) if isinstance(p, Pointer) and not g.is_read_only)
+
+        signature = call.signature
+        self._host(launch, self.fail, *(call.dims[name] for name in signature.dims), *(call.scalars[s.name] for s in signature.scalars))
+        return tuple(results)
 
     @staticmethod
     def _argument(parameter: Parameter, arrays: dict[str, Any], values: dict[str, Any]) -> Any:
         match parameter:
             case Pointer(name):
                 return arrays[name]
-            case Number(Var(name)):
-                return values[name]
+            case Number(value, dtype):
+                found = values[value.name] if isinstance(value, Var) else evaluate(value, values)
+                kind = DType(dtype)
+                return np.asarray(found).astype(kind.to_numpy())[()] if kind.is_float and kind.bits < 32 else found  # narrow ones go as their bits
             case TensorMap(name, _, dims, strides, box, swizzle):
                 sizes = (tuple(evaluate(d, values) for d in dims), tuple(evaluate(s, values) for s in strides))
                 return EmulatedMap(arrays[name], box, swizzle, dims=sizes[0], strides=sizes[1])

@@ -15,15 +15,19 @@ from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
+from .expand_prints import expand_prints
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
+from .raster_blocks import raster_blocks
 from .specialise_warps import specialise_warps
 from .spread_threads import spread_threads
+from .spread_together import spread_together
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
@@ -36,12 +40,16 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
+        Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
+        Step(for_arch(spread_together, 0), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
+        Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(widen_accesses, because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),

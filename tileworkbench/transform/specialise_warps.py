@@ -29,8 +29,10 @@ from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
 from .names import Names
+from .stay_on_chip import is_even, stay_on_chip
 
 GROUP, WARP = 128, 32
+U32 = DType("uint32")
 MOST_THREADS = 1024
 # threads of the block with the producer's group -> registers of (producer, consumers). Sources: hopper.md's measured kernels; the sum fits the file
 _REGISTERS = {384: (40, 232), 512: (32, 160), 640: (24, 112)}
@@ -50,6 +52,9 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         copies = tensor_copies(node)
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):
             return node
+        if node.count_threads + GROUP in _REGISTERS and is_even(node):  # one block fills a multiprocessor
+            node = stay_on_chip(node, names)
+            copies = tensor_copies(node)
         return _Specialise(node, copies, names).launch()
 
     return rewrite(kernel, change)
@@ -78,11 +83,14 @@ class _Slot:
             return cast(Load(self.counters[role], (index(0),)), INDEX)
         return index(0) if loop_var is None else loop_var
 
-    def version(self, count: Expr) -> Expr:
-        return _folded("floormod", count, self.versions)
-
-    def parity(self, count: Expr) -> Expr:
-        return _folded("floormod", _folded("floordiv", count, self.versions), 2)
+    def place(self, count: Expr, names: Names) -> tuple[Body, Expr, Expr]:
+        """The version that a count means and the parity of its phase, with what binds them."""
+        version, parity = _folded("floormod", count, self.versions), _folded("floormod", _folded("floordiv", count, self.versions), 2)
+        lets: list[Stmt] = []
+        if not isinstance(version, Const):
+            slot = names.var("slot")
+            lets, version = [Let(slot, version)], slot
+        return tuple(lets), version, cast(parity, INT32)
 
 
 class _Specialise:
@@ -130,7 +138,7 @@ class _Specialise:
         full, empty = (Buffer(self.names.fresh(f"{hint}_{word}"), shape, DType("uint64"), "shared") for word in ("full", "empty"))
         loops = first.loops
         simple = not loops or depth == 1 and is_const(loops[-1].start, 0) and _step(loops[-1]) == 1
-        counters = None if simple else (self.names.scalar(f"{hint}_loaded", INT32), self.names.scalar(f"{hint}_used", INT32))
+        counters = None if simple else (self.names.scalar(f"{hint}_loaded", U32), self.names.scalar(f"{hint}_used", U32))
         slot = _Slot(copies, full, empty, counters, bool(loops))
         self.made += [full, *((empty,) if slot.is_repeated else ()), *(counters or ())]
         for c in copies:
@@ -151,7 +159,7 @@ class _Specialise:
         return (*out, DeviceCall("twb_fence_mbarrier_init"))
 
     def start_counters(self, role: int) -> Body:
-        return tuple(Store(s.counters[role], (index(0),), Const(0, INT32)) for s in self.all_slots() if s.counters is not None)
+        return tuple(Store(s.counters[role], (index(0),), Const(0, U32)) for s in self.all_slots() if s.counters is not None)
 
     # ------------------------------------------------------------------------------------------ the producer
     def produce(self, body: Body, known: dict[Var, Expr], loop_var: Expr | None) -> Body:
@@ -192,11 +200,10 @@ class _Specialise:
     def load(self, slot: _Slot, known: dict[Var, Expr], loop_var: Expr | None) -> Body:
         """Wait until the version is free, say how many bytes come, and start them."""
         span = slot.copies[-1].copy.span
-        count = slot.count(0, loop_var)
-        version, parity = slot.version(count), slot.parity(count)
-        out: list[Stmt] = []
+        lets, version, parity = slot.place(slot.count(0, loop_var), self.names)
+        out: list[Stmt] = [*lets]
         if slot.is_repeated:
-            before = Binary("bitxor", cast(parity, INT32), Const(1, INT32))
+            before = Binary("bitxor", parity, Const(1, INT32))
             out.append(_barrier("twb_mbarrier_wait", slot.empty, version, before))
         out.append(_barrier("twb_mbarrier_arrive_expect", slot.full, version, Const(slot.bytes, INT32)))
         for c in slot.copies:
@@ -240,20 +247,21 @@ class _Specialise:
                 first.setdefault(begin, []).append(slot)
                 last.setdefault(end, []).append(slot)
         out: list[Stmt] = []
+        now: dict[int, Expr] = {}
+        versions: dict[Buffer, Expr] = {}
         for at, stmt in enumerate(body):
             for slot in first.get(at, ()):
-                count = slot.count(1, loop_var)
-                out.append(replace(_barrier("twb_mbarrier_wait", slot.full, slot.version(count), cast(slot.parity(count), INT32)), span=stmt.span))
+                lets, now[id(slot)], parity = slot.place(slot.count(1, loop_var), self.names)
+                versions |= {c.tile: now[id(slot)] for c in slot.copies if slot.versions > 1}
+                out += (replace(s, span=stmt.span) for s in (*lets, _barrier("twb_mbarrier_wait", slot.full, now[id(slot)], parity)))
             if id(stmt) not in self.slots:
-                out.append(self.inside(stmt))
+                out.append(_versioned(self.inside(stmt), self.tiles, versions) if versions else self.inside(stmt))
             for slot in last.get(at, ()):
-                count = slot.count(1, loop_var)
                 if slot.is_repeated:
-                    out.append(replace(_barrier("twb_mbarrier_arrive_warp", slot.empty, slot.version(count)), span=stmt.span))
+                    out.append(replace(_barrier("twb_mbarrier_arrive_warp", slot.empty, now[id(slot)]), span=stmt.span))
                 if slot.counters is not None:
                     out.append(_counted(slot.counters[1]))
-        versions = {c.tile: slot.version(slot.count(1, loop_var)) for slot in mine.values() for c in slot.copies if slot.versions > 1}
-        return tuple(_versioned(s, self.tiles, versions) for s in out) if versions else tuple(out)
+        return tuple(out)
 
     def inside(self, stmt: Stmt) -> Stmt:
         match stmt:
@@ -270,7 +278,7 @@ def _barrier(name: str, bar: Buffer, version: Expr, *args: Expr) -> DeviceCall:
 
 
 def _counted(counter: Buffer) -> Stmt:
-    return Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, INT32)))
+    return Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, U32)))
 
 
 def _folded(op: str, a: Expr, by: int) -> Expr:

@@ -53,6 +53,7 @@ from .names import Names
 from .roles import in_roles
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 from .spread_wgmma import spread_wgmma
+from .stay_on_chip import KIND as BLOCKS
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -60,12 +61,14 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
 
-class _Spread:
+class Spread:
+    """One launch on its way."""
+
     def __init__(self, launch: Launch, arch: int, names: Names) -> None:
         self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
@@ -111,7 +114,7 @@ class _Spread:
                 out.append(stmt)
                 continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared([stmt] if not inside else _head(stmt))
+            reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
@@ -120,9 +123,14 @@ class _Spread:
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body, again: list[Expr]) -> Body:
-        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
+
+        Where iterations are blocks, what they leave in global memory is nothing to the next one.
+        """
         reads, writes = self.shared([*body, *again])
+        if are_blocks:
+            reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
         if leaves(body):
             self.read, self.wrote = self.read | reads, self.wrote | writes
@@ -186,7 +194,8 @@ class _Spread:
     def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
         """A loop; where it may not run at all, its barriers are none."""
         before = set(self.read), set(self.wrote)
-        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else []))
+        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
         if not runs(stmt):
             self.read, self.wrote = self.read | before[0], self.wrote | before[1]
         if leaves(stmt.body):
@@ -283,6 +292,8 @@ class _Spread:
         """`stmt`, in which only the first of the threads with the same cells writes what others see."""
 
         def change(node: Node) -> Node:
+            if isinstance(node, Print):
+                return If(is_first(placed, self.thread), (node,), span=node.span)
             if isinstance(node, (Store, Atomic)):
                 buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
                 if buffer.scope not in ("local", "var"):
@@ -331,7 +342,7 @@ class _Spread:
         return made
 
 
-def _head(stmt: Stmt) -> list[Expr]:
+def head(stmt: Stmt) -> list[Expr]:
     """The condition, or the ends, of a statement with bodies."""
     match stmt:
         case If(cond) | While(cond):
