@@ -34,6 +34,7 @@ from ..ir.stmt import (
     While,
     is_whole,
 )  # fmt: skip
+from ..ir.tile_form import TileForm
 from ..layout.algebra import Array
 from ..layout.fragments import Fragment, flat, own_registers
 from .matrix_units import MatrixUnit, Problem, matrix_unit
@@ -56,6 +57,21 @@ class Placement:
 def place_fragments(launch: Launch, arch: int) -> Placement:
     """The placement for a block of `launch` on compute capability `arch`."""
     return _Placer(launch, arch).run()
+
+
+def unit_of(stmt: Gemm, threads: int, forms: tuple[TileForm, ...], arch: int) -> MatrixUnit:
+    """The instruction that computes `stmt`."""
+    rows, columns = stmt.c.static_extents()[-2:]
+    depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
+    held = stmt.a.buffer.scope == "fragment"
+    types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
+    problem = Problem(rows, columns, depth, *types, threads, stmt.policy, stmt.trans_a, stmt.trans_b, held, in_forms=suits_groups(stmt, forms))
+    return matrix_unit(problem, arch)
+
+
+def is_grouped(stmt: Gemm, launch: Launch, arch: int) -> bool:
+    """Whether warp groups compute `stmt`."""
+    return unit_of(stmt, launch.count_threads, launch.forms, arch).kind == "wgmma"
 
 
 class _Placer:
@@ -107,14 +123,7 @@ class _Placer:
 
     # ------------------------------------------------------------------------------------------ what is fixed
     def product(self, stmt: Gemm) -> None:
-        rows, columns = stmt.c.static_extents()[-2:]
-        depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
-        held = stmt.a.buffer.scope == "fragment"
-        types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
-        problem = Problem(
-            rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held, in_forms=suits_groups(stmt, self.forms)
-        )
-        unit = self.out.units[id(stmt)] = matrix_unit(problem, self.arch)
+        unit = self.out.units[id(stmt)] = unit_of(stmt, self.out.threads, self.forms, self.arch)
         self.fix(stmt.c, unit.c)
         if unit.kind == "fma" or stmt.trans_a:
             self.keep_shared(stmt.a.buffer, "a product reads it across the threads")

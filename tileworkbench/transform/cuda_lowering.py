@@ -21,6 +21,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .lowering import Step
+from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
 from .place_threads import place_threads
@@ -45,6 +46,7 @@ def cuda_steps(arch: int) -> tuple[Step, ...]:
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch), because="speaks of whole copies"),
+        Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, 0), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_threads, arch if arch == 90 else 0), because="everything after it is one thread's program"),

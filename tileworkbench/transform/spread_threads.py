@@ -21,7 +21,7 @@ from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall, Specialised
+from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
@@ -52,7 +52,7 @@ from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
 from .spread_tiles import spread_product, spread_reduce, spread_scan
-from .spread_wgmma import spread_wgmma
+from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 
 
@@ -166,6 +166,8 @@ class Spread:
                 return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
                 return spread_product(stmt, self)
+            case WaitProducts():
+                return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
             case For() | PipelinedFor() | While():

@@ -89,9 +89,9 @@ class _Together(Spread):
                 hint="move it out of the branch or loop that depends on the thread",
             )  # fmt: skip
 
-    def around(self, body: Body, again: list[Expr]) -> Body:
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         self.remember()
-        inside = super().around(body, again)
+        inside = super().around(body, again, are_blocks)
         self.remember()
         return inside
 
