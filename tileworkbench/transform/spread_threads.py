@@ -29,6 +29,7 @@ from ..ir.stmt import (
     Atomic,
     Body,
     Collective,
+    Copy,
     For,
     Gemm,
     If,
@@ -48,11 +49,12 @@ from ..ir.stmt import (
 )
 from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
-from .barriers import leaves, runs
+from .barriers import leaves, meets_first, runs, sharing
 from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
+from .spread_async import spread_async
 from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
@@ -86,6 +88,7 @@ class Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        self.sharing = sharing(launch.places)
         groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
         self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
@@ -121,6 +124,8 @@ class Spread:
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
             reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
+            if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
+                reads, writes = {stmt.src.buffer.root}, set()
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
             if not isinstance(stmt, Sync):
@@ -131,9 +136,11 @@ class Spread:
     def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
 
-        Where iterations are blocks, what they leave in global memory is nothing to the next one.
+        Where iterations are blocks, what they leave in global memory is nothing to the next one. A body that begins with a barrier settles it itself.
         """
         reads, writes = self.shared([*body, *again])
+        if meets_first(body):
+            reads, writes = set(), set()
         if are_blocks:
             reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
@@ -152,8 +159,13 @@ class Spread:
 
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
-        if reads & self.wrote or writes & (self.read | self.wrote):
+        wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
+        if reads & wrote or writes & (read | wrote):
             out += self.meet(None if stmt is None else stmt.span)
+
+    def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
+        """`tiles`, and those that share bytes with them."""
+        return tiles.union(*(self.sharing[b] for b in tiles if b in self.sharing)) if self.sharing else tiles
 
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
@@ -176,6 +188,8 @@ class Spread:
                 return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
+            case Copy():
+                return spread_async(stmt, self)
             case For() | PipelinedFor() | While():
                 return (self.repeated(stmt),)
             case If(_, then, other):

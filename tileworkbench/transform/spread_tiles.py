@@ -8,7 +8,7 @@ without a matrix instruction: each result is summed by the thread that holds it,
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import nan
+from math import nan, prod
 from typing import Protocol
 
 import numpy as np
@@ -70,12 +70,13 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
         return (If(test, (store,)) if test != TRUE else store,)
 
     out += s.each(cells, take, stmt)
-    moving = [d for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1]
-    by_shuffle = [d for d in moving if d.div * d.mod <= WARP and _is_bits(d) and s.place.threads % WARP == 0]
+    moving = [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
+    by_shuffle = [d for d in moving if _is_in_warp(cells, d)]
     out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
+    is_same_in_warp = prod(d.mod for d in by_shuffle) == WARP
     for digit in moving:
         if digit not in by_shuffle:
-            out += _through_tile(stmt, s, sums, rows, digit)
+            out += _through_tile(stmt, s, sums, rows, digit, is_same_in_warp)
 
     lower = dst.buffer.rank < src.buffer.rank
 
@@ -117,9 +118,27 @@ def _give(
     return _guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
 
 
-def _is_bits(d: Digit) -> bool:
-    """Whether the digit is some bits of the number."""
-    return d.div & (d.div - 1) == 0 and d.mod & (d.mod - 1) == 0
+def _parts(cells: Fragment, d: Digit) -> list[Digit]:
+    """The digit as one within a warp and one of warps, where it is bits of the number; else as it is.
+
+    The highest digit may be taken as more threads than it has, up to a power of two: the others have nothing, which takes part without a trace.
+    """
+    above = [x for x in cells.digits if x.source == "thread" and x.div > d.div]
+    mod = d.mod if _is_power(d.mod) or above else 1 << (d.mod - 1).bit_length()
+    if cells.threads % WARP or not _is_power(d.div) or not _is_power(mod) or d.div * mod > cells.threads:
+        return [d]
+    inner = min(mod, max(1, WARP // d.div))
+    parts = (Digit(d.source, d.div, inner, d.dim, d.stride), Digit(d.source, d.div * inner, mod // inner, d.dim, d.stride * inner))
+    return [part for part in parts if part.mod > 1]
+
+
+def _is_in_warp(cells: Fragment, d: Digit) -> bool:
+    """Whether the digit is bits of a lane's number."""
+    return cells.threads % WARP == 0 and _is_power(d.div) and _is_power(d.mod) and d.div * d.mod <= WARP
+
+
+def _is_power(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _without(cells: Fragment, dim: int) -> Array:
@@ -169,8 +188,11 @@ def _shuffled(stmt: Reduce, s: Spreading, sums: Buffer, register: Expr, digit: D
     return tuple(out)
 
 
-def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digit: Digit) -> Body:
-    """The same through a tile: each thread reads what the others have, in the order of the digit."""
+def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digit: Digit, is_same_in_warp: bool) -> Body:
+    """The same through a tile: each thread reads what the others have, in the order of the digit.
+
+    Where all lanes of a warp have the same, each of them reads what one of the warps has, and they exchange that.
+    """
     tile = s.tile(f"{sums.name}_all", (rows.registers, s.place.threads), sums.type)
     turn = s.names.var("turn")
     mine = Binary("floormod", Binary("floordiv", s.thread, index(digit.div)), index(digit.mod))
@@ -180,11 +202,20 @@ def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digi
     def put(register: Expr) -> Body:
         return (Store(tile, (register, s.thread), Load(sums, (register,))),)
 
-    def get(register: Expr) -> Body:
-        value = replace(there, indices=(register, there.indices[1]))
-        start = Store(sums, (register,), replace(there, indices=(register, first)))
-        add_up = Store(sums, (register,), _combined(stmt, Load(sums, (register,)), value))
-        return (start, For(turn, index(1), index(digit.mod), (add_up,)))
+    lanes = Digit("thread", 1, digit.mod)
+    if is_same_in_warp and digit.div >= WARP and _is_in_warp(rows, lanes):
+        warp = add(first, mul(Binary("floormod", s.thread, index(digit.mod)), index(digit.div)))
+
+        def get(register: Expr) -> Body:
+            return (Store(sums, (register,), Load(tile, (register, warp))), *_shuffled(stmt, s, sums, register, lanes))
+
+    else:
+
+        def get(register: Expr) -> Body:
+            value = replace(there, indices=(register, there.indices[1]))
+            start = Store(sums, (register,), replace(there, indices=(register, first)))
+            add_up = Store(sums, (register,), _combined(stmt, Load(sums, (register,)), value))
+            return (start, For(turn, index(1), index(digit.mod), (add_up,)))
 
     one = Fragment((rows.registers,), s.place.threads, rows.registers, (Digit("register", 1, rows.registers, 0, 1),))
     return (*s.each(one, put, stmt), Sync(), *s.each(one, get, stmt), Sync())
