@@ -271,6 +271,26 @@ def test_weights_of_attention_stay_in_registers(rows: int, threads: int) -> None
         assert counted.shuffles == 2 * 2 * 2 * rows // 8
 
 
+def test_products_among_threads_of_the_author() -> None:
+    @T.prim_func
+    def mixed(A: T.Tensor((64, 32), "float16"), B: T.Tensor((32, 32), "float16"), C: T.Tensor((64, 32), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            acc = T.alloc_fragment((64, 32), "float32")
+            for j in T.serial(32):
+                A_s[tx, j] = A[tx, j] * T.float16(2)
+            T.copy(B, B_s)
+            T.gemm(A_s, B_s, acc, clear_accum=True)
+            for j in T.serial(32):
+                C[tx, j] = acc[tx, j] + T.float32(1)
+
+    a, b, c = numbers(0, (64, 32), "float16"), numbers(1, (32, 32), "float16"), np.zeros((64, 32), np.float32)
+    total = run(mixed, a, b, c).counters.total
+    assert total.mma > 0
+    np.testing.assert_allclose(c, 2 * a.astype(np.float64) @ b.astype(np.float64) + 1, rtol=0, atol=64 * 2.0**-23 * 64)
+
+
 def test_text_reads_like_the_fields() -> None:
     text = translate_cuda(product(tb=True).kernel, "sm_80")[0].text
     assert "twb_mma_m16n8k16_f32_f16(twb_registers<float, 4>(acc_r + (j * 2 + i) * 4), twb_registers<uint32_t, 4>(a + i * 4)" in text

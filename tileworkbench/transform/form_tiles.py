@@ -25,7 +25,7 @@ def form_tiles(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with forms of the tiles that matrix units of compute capability `arch` read."""
 
     def change(node: Node) -> Node:
-        return _formed(node, arch) if isinstance(node, Launch) and not node.threads_used else node
+        return _formed(node, arch) if isinstance(node, Launch) else node
 
     return rewrite(kernel, change)
 
