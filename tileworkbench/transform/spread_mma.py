@@ -45,15 +45,15 @@ def spread_mma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     left = _Side(stmt, unit, s, "a", stmt.a, stmt.trans_a, rows, 16)
     right = _Side(stmt, unit, s, "b", stmt.b, not stmt.trans_b, columns, 8)
 
-    i, j, k = s.names.var("i"), s.names.var("j"), s.names.var("k")
+    i, j, k = (s.names.var(hint) if count > 1 else index(0) for hint, count in (("i", rows), ("j", columns), ("k", depth // unit.step)))
     word, count = (WORD, 2) if sums.type.bits == 16 else (sums.type, 4)
-    out = Registers(sums, mul(add(mul(j, index(rows)), i) if rows > 1 else j, index(4)), count, word)
+    out = Registers(sums, mul(add(mul(j, index(rows)), i), index(4)), count, word)
     multiply = DeviceCall(_name(stmt, unit), (out, left.registers(i, k), right.registers(j, k)), span=stmt.span)
     inside = (*left.load(k), *right.load(k), *_over(i, rows, _over(j, columns, (multiply,), stmt), stmt))
-    loop = For(k, index(0), index(depth // unit.step), inside, kind="unroll", span=stmt.span)
+    loop = _over(k, depth // unit.step, inside, stmt)
     busy = down * across * WARP
     test = Binary("lt", s.thread, index(busy)) if busy < s.place.threads else TRUE
-    work: Body = (*left.lets, *right.lets, loop)
+    work: Body = (*left.lets, *right.lets, *loop)
     meet = (
         (Sync(span=stmt.span),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()
     )  # factors are read before results are written
@@ -66,8 +66,9 @@ def _name(stmt: Gemm, unit: MatrixUnit) -> str:
     return f"twb_mma_m16n8k{unit.step}_{_RESULT[str(stmt.c.buffer.type)]}_{a if a == b else f'{a}_{b}'}"
 
 
-def _over(var: Var, count: int, body: Body, stmt: Stmt) -> Body:
-    return (For(var, index(0), index(count), body, kind="unroll", span=stmt.span),)
+def _over(var: Expr, count: int, body: Body, stmt: Stmt) -> Body:
+    """The loop, or the body alone where `var` is the one number that it would count."""
+    return (For(var, index(0), index(count), body, kind="unroll", span=stmt.span),) if isinstance(var, Var) else body
 
 
 # ---------------------------------------------------------------------------------------------- results
@@ -152,9 +153,7 @@ class _Side:
     def registers(self, tile: Expr, k: Expr) -> Registers:
         """The registers of instruction number `tile` in step `k`."""
         per_word = 1 if self.by_matrices else self.per_word
-        where = tile if self.tiles > 1 else index(0)
-        if self.is_held:
-            where = add(mul(k, index(self.tiles)), where)
+        where = add(mul(k, index(self.tiles)), tile) if self.is_held else tile
         return Registers(self.array, mul(where, index(self.words * per_word)), self.words, WORD)
 
     def load(self, k: Expr) -> Body:
@@ -217,7 +216,7 @@ class _Side:
         where = AddressOf(self.region.buffer, _moved(self.region, (at[self.turned], at[not self.turned])))
         into = Registers(self.array, mul(tile, index(self.words)), count, WORD)
         call = DeviceCall(f"twb_ldmatrix_x{count}{'_trans' if self.turned else ''}", (into, where), span=self.stmt.span)
-        return _over(turn, turns, (call,), self.stmt) if isinstance(turn, Var) else (call,)
+        return _over(turn, turns, (call,), self.stmt)
 
     def place(self, tiles: int) -> tuple[Var, Var]:
         """Row and column in memory, within the region at k = 0, that a thread names for a load of `tiles` instructions' matrices."""
