@@ -12,9 +12,14 @@ from codegen.differ import agree, random_array
 from codegen.ir_kit import Unary, Var, add, at, block, box, ix, kernel, mul, put, tensor, tile, whole
 
 from tileworkbench.base.cpu import Isa
+from tileworkbench.base.dtypes import FLOAT32
 from tileworkbench.codegen import clib
-from tileworkbench.ir.stmt import Copy, Kernel, ParallelFor
+from tileworkbench.ir.lowered import Grid, LibraryCall
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.printer import print_kernel
+from tileworkbench.ir.stmt import Copy, Evaluate, Kernel, ParallelFor
 from tileworkbench.transform import stream_stores
+from tileworkbench.transform.lowering import lower
 
 _P, _L = ctypes.c_void_p, ctypes.c_int64
 BX, I, J = Var("bx"), Var("i"), Var("j")
@@ -101,6 +106,26 @@ def test_a_large_transpose_goes_past_the_caches(monkeypatch: pytest.MonkeyPatch)
     ):
         assert ("twb_turn_stream_f32(" in source_of(kern).text, "twb_stream_end();" in source_of(kern).text) == (past, past)
         agree(kern, [random_array([int(d.value) for d in p.buffer.shape], "float32", n) for n, p in enumerate(kern.params)], threads=2)
+
+
+def test_a_core_waits_for_its_streams_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind its blocks, one or many; no block waits."""
+
+    def added(blocks: int) -> Kernel:
+        x, y, at_row = tensor("X", (4096,)), tensor("Y", (4096,)), add(mul(BX, 4096 // blocks), I)
+        loop = ParallelFor((I,), (ix(4096 // blocks),), (put(y, at_row, add(at(x, at_row), 1.0)),))
+        return kernel("moved", (x, y), [block((blocks,), (BX,), [loop], ())])
+
+    monkeypatch.setattr(stream_stores, "_LARGE", 1 << 10)
+    for kern in (moved(64, 32, (32, 16)), added(1), added(4)):
+        lowered = lower(kern)
+        grid = next(n for n in walk(lowered) if isinstance(n, Grid))
+        end = LibraryCall("twb_stream_end", (), FLOAT32)
+        assert [s.value for s in grid.after if isinstance(s, Evaluate)] == [end] and end not in [n for s in grid.body for n in walk(s)]
+        text = source_of(kern).text
+        entry = text[text.index("int32_t run_") :]
+        assert text.count("twb_stream_end();") == 1 and entry.index("moved_block(") < entry.index("twb_stream_end();") < entry.index("(void)args")
+        assert "then twb_stream_end()" in print_kernel(lowered)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)

@@ -2,7 +2,7 @@
 
 `twb_turn_f32` makes vectors of four columns out of 16-byte pieces of rows that lie four apart, and transposes these within each 16 bytes; a
 gather of a column would cost ten times as much. `twb_turn_stream_f32` writes whole lines past the caches, asks for the others
-four rows ahead, and for the next tile meanwhile.
+four rows ahead (where there are any: a line in a cache is no use to a store past it), and for the next tile meanwhile.
 `twb_fetch_f32` and `twb_fetch_to_write_f32` ask for the cache lines of a row's elements.
 """
 
@@ -71,6 +71,7 @@ _FOUR = (
 _TURN_STREAM = f"""\
 const int64_t begun = (-(int64_t)(__INTPTR_TYPE__)d & 63) / 4, head = begun < cols ? begun : cols, n = rows & -4;
 for (int64_t i = -4; i < n; i += 4) {{
+if (head || cols % 16)
 for (int64_t l = i + 4; l < i + 8 && l < rows; l++) {{ __builtin_prefetch(d + l * ldd, 1); __builtin_prefetch(d + l * ldd + cols - 1, 1); }}
 if (i < 0) continue;
 for (int64_t r = i * cols / rows; r < (i + 4) * cols / rows; r++)
