@@ -55,7 +55,8 @@ def _formed(launch: Launch, arch: int) -> Launch:
 
 
 def _span(buffer: Buffer) -> int:
-    return span_of(buffer) if buffer.rank >= 2 and buffer.static_shape()[-2] % _ROWS == 0 else 0
+    span = span_of(buffer)
+    return span if span and buffer.static_shape()[-2] % _ROWS == 0 else 0
 
 
 def _asked(launch: Launch) -> dict[str, int]:
