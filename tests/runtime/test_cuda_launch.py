@@ -15,6 +15,7 @@ import pytest
 from runtime.cuda_fakes import FakeArray, FakeDriver, build_fake_driver, fake_cupy, scale_add_program, scale_add_text
 
 import tileworkbench
+import tileworkbench.demo as demo
 import tileworkbench.language as T
 from tileworkbench.base.dtypes import DType
 from tileworkbench.base.errors import ArgumentError, CapacityError, DeviceAssertError, InternalError, UnsupportedError
@@ -657,3 +658,18 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         kernel(x)
         shape, (view, _) = made.pop()
         assert shape == (30,) and driver.arguments("Q") == (view.__array_interface__["data"][0],)
+
+
+def test_the_demo_goes_to_the_gpu(
+    driver: FakeDriver, emitted: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The driver here runs nothing, so results are wrong: what counts is that arrays, clocks and tables are the GPU's."""
+    case = demo.gpu_cases(quick=True, target="cuda")[2]
+    small = demo._softmax_case(8, 64, target="cuda")
+    assert "4096 x 4096" in case.shape
+    monkeypatch.setattr(demo, "gpu_cases", lambda **_: [small])
+    assert demo.run_demo(tmp_path / "r.html", target="cuda") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "NVIDIA H200, 132 SMs, compute capability 9.0" and lines[1].startswith("NVIDIA H200: 989 TFLOP/s float16")
+    row = next(line for line in lines if line.startswith("softmax"))
+    assert row.endswith("WRONG") and "  0.25  " in row, "the device's clock"

@@ -29,7 +29,9 @@ POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class ParamPlan:
-    """One parameter: "pointer" (`name`), "number" (`texts[0]`, `dtype`) or "map" (`name`; `texts`: its dims and strides; `spec`: the rest)."""
+    """One parameter: "pointer" (`name`, and the `alignment` of its address in bytes), "number" (`texts[0]`, `dtype`) or "map" (`name`; `texts`: its
+    dims and strides; `spec`: the rest).
+    """
 
     kind: str
     name: str = ""

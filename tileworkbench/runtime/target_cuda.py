@@ -202,12 +202,7 @@ class Compiled:
 
     def machine(self) -> Machine:
         """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs this code."""
-        name = _device_name()
-        found = preset_of_device(name)
-        if name and found is None:
-            with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
-                return measure_cuda()
-        return found or machine_of(self.arch)
+        return machine_for(self.arch)
 
     def resources(self, machine: Machine | None = None) -> Resources:
         """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
@@ -277,6 +272,16 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
     return driver.device(driver.current_ordinal()).arch if driver is not None else DEFAULT
 
 
+def machine_for(arch: str) -> Machine:
+    """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs code for `arch`."""
+    name = _device_name()
+    found = preset_of_device(name)
+    if name and found is None:
+        with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
+            return measure_cuda()
+    return found or machine_of(arch)
+
+
 def _arrays(call: BoundCall) -> list[Any]:
     """The caller's arrays and those that were made for it."""
     return [bound.given for bound in call.tensors if bound.given is not None]
@@ -299,4 +304,4 @@ def _device_name() -> str:
 
 TARGET = CudaTarget(translate_gpu)
 
-__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch"]
+__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch", "machine_for"]
