@@ -27,6 +27,7 @@ from ..analysis.running_ahead import RunningAhead, running_ahead
 from ..base.dtypes import BOOL, INDEX
 from ..ir.build import FALSE, TRUE, add, index, mul, sub
 from ..ir.device import DeviceCall, Specialised
+from ..ir.explicit import is_explicit
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
@@ -53,6 +54,7 @@ class _Pipeline(Scoped):
             return super().stmt(stmt)
         if (
             stmt.threads_used
+            or is_explicit(stmt)
             or any(isinstance(s, Specialised) for s in stmt.body)
             or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt))
         ):
