@@ -103,8 +103,11 @@ class _Block(SpreadExplicit):
             self.roles_of[groups.first, groups.count] = _Role(self, groups, body, names, certain, arch, number)
         for role in self.roles_of.values():
             self.factors |= role.factors
+        self.by_roles = _Pending(set(), set())
         for role in self.roles_of.values():
             role.factors = self.factors
+            for all_of, found in zip(self.by_roles, role.shared(role.old.body), strict=True):
+                all_of |= found
 
     def check(self, launch: Launch, mine: set[Buffer]) -> None:
         """Refuse what has no meaning for roles."""
@@ -196,10 +199,10 @@ class _Block(SpreadExplicit):
                 return super().stmt(stmt)
 
     def role(self, stmt: If, groups: InGroups, then: Body) -> Body:
+        """A role; all come together before it if any role has to: between roles that wait for one another it would be too late."""
         role = self.roles_of[groups.first, groups.count]
-        reads, writes = role.shared(then)
         out: list[Stmt] = []
-        if _clash(_Pending(reads, writes), self.with_neighbours(self.read), self.with_neighbours(self.wrote)):
+        if _clash(self.by_roles, self.with_neighbours(self.read), self.with_neighbours(self.wrote)):
             out += self.meet(stmt.span)
         return (*out, If(self.test(groups), role.does(then), span=stmt.span))
 
