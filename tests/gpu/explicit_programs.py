@@ -237,3 +237,38 @@ def without_roles(m: int, k: int) -> PrimFunc:
             T.copy(acc, C[bx * 64, 0])
 
     return without_roles
+
+
+def by_thread_index(rounds: int) -> PrimFunc:
+    """Three roles that conditions on the thread's index choose: one copies, two sum what it brings, each its half."""
+
+    @T.prim_func
+    def by_thread_index(A: T.Tensor((rounds, 64, 64), F16), C: T.Tensor((64, 64), F32)):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=384):
+            a = T.alloc_shared((64, 64), F16)
+            left, right = T.alloc_fragment((64, 32), F32), T.alloc_fragment((64, 32), F32)
+            ready, done = T.alloc_barrier(128), T.alloc_barrier(256)
+            tx = T.get_thread_binding()
+            if tx < 128:
+                T.clear(left)
+                for r in range(rounds):
+                    T.barrier_wait(ready, r % 2)
+                    for i, j in T.Parallel(64, 32):
+                        left[i, j] += a[i, j]
+                    T.barrier_arrive(done)
+                T.copy(left, C[0, 0])
+            elif tx >= 128 and tx < 256:
+                T.clear(right)
+                for r in range(rounds):
+                    T.barrier_wait(ready, r % 2)
+                    for i, j in T.Parallel(64, 32):
+                        right[i, j] += a[i, j + 32]
+                    T.barrier_arrive(done)
+                T.copy(right, C[0, 32])
+            else:
+                for r in range(rounds):
+                    T.barrier_wait(done, (r + 1) % 2)
+                    T.tma_copy(A[r, 0, 0], a, barrier=ready)
+                    T.barrier_arrive(ready)
+
+    return by_thread_index

@@ -10,10 +10,9 @@ import pytest
 import tileworkbench as twb
 from tests.gpu import explicit_programs as programs
 from tileworkbench.frontend.prim_func import PrimFunc
-from tileworkbench.runtime.nvrtc import compile_text, why_no_nvrtc
-from tileworkbench.runtime.options import Options
-from tileworkbench.runtime.target_emulate import EmulateTarget
-from tileworkbench.runtime.translate_cuda import translate_cuda
+from tileworkbench.runtime import nvrtc
+from tileworkbench.runtime.cubin import read_cubin
+from tileworkbench.runtime.target_cuda import translate_gpu
 
 
 def random(seed: int, *shape: int) -> np.ndarray[Any, Any]:
@@ -67,6 +66,12 @@ def test_attention_of_two_consumers() -> None:
     np.testing.assert_allclose(o, weights / weights.sum(1, keepdims=True) @ v.astype(np.float64), atol=4e-3)
 
 
+def test_roles_by_thread_index() -> None:
+    a, c = random(11, 3, 64, 64), np.zeros((64, 64), np.float32)
+    run(programs.by_thread_index(3), a, c)
+    np.testing.assert_allclose(c, a.astype(np.float64).sum(0), atol=1e-5)
+
+
 def test_a_block_without_roles() -> None:
     a, b, c = random(9, 128, 256), random(10, 256, 64), np.zeros((128, 64), np.float32)
     run(programs.without_roles(128, 256), a, b, c)
@@ -89,17 +94,15 @@ def test_a_wait_that_is_missing_is_a_race() -> None:
 EVERY: dict[str, PrimFunc] = {
     **{name: make(m, n, k, **more) for name, (make, (m, n, k), more) in PRODUCTS.items()}, "started products": programs.started_products(512),
     "handed over": programs.handed_over(4), "attention": programs.attention(256, 512), "without roles": programs.without_roles(128, 256),
+    "by thread index": programs.by_thread_index(3),
 }  # fmt: skip
 
 
-@pytest.mark.skipif(bool(why_no_nvrtc()), reason="no NVRTC here")
+@pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")
 @pytest.mark.parametrize("name", EVERY)
-def test_text_for_a_gpu(name: str) -> None:
-    source, _ = translate_cuda(EVERY[name].kernel, "sm_90a")
-    made = compile_text(source.text if "twb_device" in source.text else full_text(EVERY[name]), "sm_90a")
-    assert not any(k.spills or k.local_bytes for k in made.kernels), made.kernels
-    assert "C75" not in made.log
-
-
-def full_text(program: PrimFunc) -> str:
-    return str(EmulateTarget().compile(program.kernel, Options(arch="sm_90a")).made.text)
+def test_nothing_is_spilt_or_serialised(name: str) -> None:
+    source, _ = translate_gpu(EVERY[name].kernel, "sm_90a")
+    made = nvrtc.compile_text(source.text, "sm_90a", source.flags, source.lines)
+    kernels = read_cubin(made.cubin, made.log)
+    assert kernels and not made.warnings, made.warnings
+    assert not any(k.spills or k.local_bytes for k in kernels), "\n".join(map(str, kernels))

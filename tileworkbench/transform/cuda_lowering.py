@@ -33,6 +33,7 @@ from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .raster_blocks import raster_blocks
 from .refuse_explicit import refuse_explicit
+from .roles_of_threads import roles_of_threads
 from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
@@ -53,6 +54,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     """
     return (
         Step(for_arch(refuse_explicit, arch), because="what a target has not is said before anything is proved"),
+        Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),

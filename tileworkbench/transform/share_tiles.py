@@ -29,7 +29,13 @@ def share_tiles(kernel: Kernel) -> Kernel:
     """Return `kernel` with places of tiles that share bytes."""
 
     def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads_used or node.places or is_explicit(node) or any(isinstance(s, Specialised) for s in node.body):
+        if (
+            not isinstance(node, Launch)
+            or node.threads_used
+            or node.places
+            or is_explicit(node)
+            or any(isinstance(s, Specialised) for s in node.body)
+        ):
             return node  # tiles of warps with different tasks are all needed throughout
         return _shared(node)
 

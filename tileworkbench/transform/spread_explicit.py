@@ -88,7 +88,9 @@ class SpreadExplicit(Spread):
         if stmt.barrier is not None and stmt.src.buffer.root in self.written:
             boxes = f"{stmt.src.buffer.name} is written in this launch"
         if isinstance(boxes, str):
-            raise UnsupportedError(f"the tensor copy engine cannot do this copy: {boxes}", span=stmt.span, hint="use T.copy, which every thread does a part of")
+            raise UnsupportedError(
+                f"the tensor copy engine cannot do this copy: {boxes}", span=stmt.span, hint="use T.copy, which every thread does a part of"
+            )
         out: list[Stmt] = []
         reads, writes = self.shared([stmt])
         self.barrier(out, reads, writes, stmt)
@@ -123,7 +125,9 @@ class SpreadExplicit(Spread):
     def require_groups(self, stmt: Gemm) -> None:
         why = self.why_no_groups(stmt)
         if why:
-            raise UnsupportedError(f"T.wgmma_gemm: warp groups cannot compute this product: {why}", span=stmt.span, hint="use T.gemm, which any unit may do")
+            raise UnsupportedError(
+                f"T.wgmma_gemm: warp groups cannot compute this product: {why}", span=stmt.span, hint="use T.gemm, which any unit may do"
+            )
 
     def why_no_groups(self, stmt: Gemm) -> str:
         if stmt.c.buffer not in self.arrays:

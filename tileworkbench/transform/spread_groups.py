@@ -99,7 +99,9 @@ class _Block(SpreadExplicit):
         for groups, body in _roles(launch.body).values():
             number = next(free, None)
             if number is None:
-                raise UnsupportedError("the hardware has 16 barriers, too few for these roles", span=groups.span, hint="fewer roles, or fewer named barriers")
+                raise UnsupportedError(
+                    "the hardware has 16 barriers, too few for these roles", span=groups.span, hint="fewer roles, or fewer named barriers"
+                )
             self.roles_of[groups.first, groups.count] = _Role(self, groups, body, names, certain, arch, number)
         for role in self.roles_of.values():
             self.factors |= role.factors
@@ -306,6 +308,3 @@ def _free_barriers(launch: Launch) -> Iterator[int]:
 
 def _where(buffer: Buffer) -> str:
     return buffer.span.where if buffer.span is not None else "its allocation"
-
-
-

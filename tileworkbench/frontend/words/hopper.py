@@ -82,9 +82,13 @@ def _alloc_barrier(arrive_count: Any) -> Any:
     builder, _ = _explicit("T.alloc_barrier")
     counts = tuple(arrive_count) if isinstance(arrive_count, Sequence) else (arrive_count,)
     if not counts or not all(isinstance(c, int) and 0 < c <= MOST_ARRIVALS for c in counts):
-        raise TileValueError(f"T.alloc_barrier needs the number of arrivals of a phase, or a list of them, got {arrive_count!r}", hint="T.alloc_barrier(128)")
+        raise TileValueError(
+            f"T.alloc_barrier needs the number of arrivals of a phase, or a list of them, got {arrive_count!r}", hint="T.alloc_barrier(128)"
+        )
     if builder.scopes[-1].kind != "launch":
-        raise TileRuntimeError("T.alloc_barrier inside a loop, a condition or a role", hint="allocate at the start of the launch, where every thread comes once")
+        raise TileRuntimeError(
+            "T.alloc_barrier inside a loop, a condition or a role", hint="allocate at the start of the launch, where every thread comes once"
+        )
     buffer = builder.alloc("", (len(counts),), BARRIER, "shared")
     builder.emit(StartBarriers(buffer, counts))
     return BufferValue(buffer)
@@ -167,7 +171,9 @@ def _tma_copy(
                 hint="ready = T.alloc_barrier(128); T.tma_copy(..., barrier=ready); or use T.copy, which waits for itself",
             )
     elif ways != ("shared", "global"):
-        raise TileValueError(f"T.tma_copy cannot copy from {ways[0]} to {ways[1]} memory", hint="it copies between global and shared memory; use T.copy")
+        raise TileValueError(
+            f"T.tma_copy cannot copy from {ways[0]} to {ways[1]} memory", hint="it copies between global and shared memory; use T.copy"
+        )
     elif barrier is not None:
         raise TileValueError("T.tma_copy to global memory has no barrier", hint="leave it out; T.tma_store_wait() waits for such copies")
     builder.emit(TensorMove(source, target, None if barrier is None else _barrier("T.tma_copy", barrier)))
