@@ -3,8 +3,7 @@
 Before:  threads tx of 384: if tx < 128: (left) else: if tx >= 128 and tx < 256: (right) else: (copies)
 After:   threads of 384: in groups 0: (left);  in groups 1: (right);  in groups 2: (copies)
 
-Only in launches with barriers or copies of the author's; UnsupportedError if such a launch asks for a thread's index otherwise and has roles, copies or
-asynchronous products: those are of whole warp groups.
+Only in launches with words of sm_90; UnsupportedError if such a launch asks for a thread's index otherwise: those words are of whole warp groups.
 
 Requires: author-level statements.  Preserves: other launches.
 """
@@ -41,13 +40,7 @@ def _hidden(launch: Launch) -> Launch:
         if not any(isinstance(n, Collective) or n in launch.thread_vars for s in body for n in walk(s)):
             return replace(launch, body=body, threads_used=False)
     for node in (n for s in launch.body for n in walk(s)):
-        if (
-            isinstance(node, (InGroups, StartBarriers, TensorMove, WaitStarted))
-            or isinstance(node, Gemm)
-            and node.unit
-            or isinstance(node, Asked)
-            and node.arch == 90
-        ):
+        if needs_sm_90(node):
             raise UnsupportedError(
                 "a launch that orders asynchronous work itself asks for a thread's index, or shuffles", span=node.span,
                 hint="choose whole warp groups by T.ws(0), or by conditions like `if tx < 128:` alone, and use tile operations inside",

@@ -1,10 +1,10 @@
 """A block's program in which the author gives warp groups roles (sm_90): each role is spread over its own threads, with barriers of its own.
 
 Before:  threads 256, barriers ready: in groups 1: (load tile ready; arrive ready);  in groups 0: (wait ready; acc += tile @ other)
-After:   start ready; sync;  if group == 1: (if thread % 128 == 0: expect, load; arrive);  if group == 0: (wait; products of thread % 128)
+After:   start ready; sync;  if group == 1: (if thread == 0: expect, load; arrive);  if group == 0: (wait; products)
 
-Statements outside of roles are spread over the whole block. Barriers are placed between two statements of one role, for its threads alone, and between
-statements of the block and those of any role, for all. What two roles share is ordered by the author.
+`thread` counts within the role. Statements outside of roles are spread over the whole block. Barriers are placed between two statements of one role,
+for its threads alone, and between statements of the block and those of a role, for all. What two roles share is ordered by the author.
 
 Requires: what spread_threads requires.  Preserves: launches without nodes of `ir/explicit.py`.
 """

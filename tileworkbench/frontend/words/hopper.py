@@ -13,6 +13,7 @@ from ...ir.node import replace
 from ...ir.stmt import Gemm, If
 from ...language import hopper as words
 from ...language._dispatch import impl
+from ...language.tile import GemmWarpPolicy
 from .. import arith
 from ..builder import Builder, LaunchState, Scope, current
 from ..positions import here
@@ -187,7 +188,7 @@ def _tma_store_wait(count: int = 0, read: bool = True) -> None:
 # ---------------------------------------------------------------------------------------------- products
 @impl(words.wgmma_gemm)
 def _wgmma_gemm(
-    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False, policy: Any = words.GemmWarpPolicy.Square, clear_accum: Any = False,
+    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False, policy: Any = GemmWarpPolicy.Square, clear_accum: Any = False,
     annotations: Any = None,
 ) -> None:  # fmt: skip
     builder, _ = _explicit("T.wgmma_gemm")
