@@ -272,3 +272,63 @@ def by_thread_index(rounds: int) -> PrimFunc:
                     T.barrier_arrive(ready)
 
     return by_thread_index
+
+
+def running_on(k: int, by_block: bool) -> PrimFunc:
+    """One group copies for itself while its last product runs: into a tile that the product before has read, with all of its warps."""
+
+    @T.prim_func
+    def running_on(A: T.Tensor((64, k), F16), B: T.Tensor((k, 64), F16), C: T.Tensor((64, 64), F32)):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((2, 64, 64), F16), T.alloc_shared((2, 64, 64), F16)
+            acc = T.alloc_fragment((64, 64), F32)
+            ready = T.alloc_barrier([128, 128])
+            with T.ws(1):
+                T.clear(acc)
+            if by_block:
+                for ko in T.serial(k // 64):
+                    with T.ws(1):
+                        T.tma_copy(A[0, ko * 64], a[ko % 2, :, :], barrier=ready[ko % 2])
+                        T.tma_copy(B[ko * 64, 0], b[ko % 2, :, :], barrier=ready[ko % 2])
+                        T.barrier_arrive(ready[ko % 2])
+                        T.barrier_wait(ready[ko % 2], (ko // 2) % 2)
+                        T.wgmma_gemm(a[ko % 2, :, :], b[ko % 2, :, :], acc)
+                        T.wait_wgmma(1)
+            else:
+                with T.ws(1):
+                    for ko in T.serial(k // 64):
+                        T.tma_copy(A[0, ko * 64], a[ko % 2, :, :], barrier=ready[ko % 2])
+                        T.tma_copy(B[ko * 64, 0], b[ko % 2, :, :], barrier=ready[ko % 2])
+                        T.barrier_arrive(ready[ko % 2])
+                        T.barrier_wait(ready[ko % 2], (ko // 2) % 2)
+                        T.wgmma_gemm(a[ko % 2, :, :], b[ko % 2, :, :], acc)
+                        T.wait_wgmma(1)
+            with T.ws(1):
+                T.wait_wgmma(0)
+                T.copy(acc, C)
+
+    return running_on
+
+
+def unrolled() -> PrimFunc:
+    """Parts of a tile with a barrier each, in unrolled loops."""
+
+    @T.prim_func
+    def unrolled(A: T.Tensor((64, 256), F16), B: T.Tensor((64, 256), F16), C: T.Tensor((64, 64), F32)):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((64, 256), F16), T.alloc_shared((64, 256), F16)
+            acc = T.alloc_fragment((64, 64), F32)
+            ready = T.alloc_barrier([128] * 4)
+            with T.ws(1):
+                for j in T.unroll(4):
+                    T.tma_copy(A[:, j * 64 : (j + 1) * 64], a[:, j * 64 : (j + 1) * 64], barrier=ready[j])
+                    T.tma_copy(B[:, j * 64 : (j + 1) * 64], b[:, j * 64 : (j + 1) * 64], barrier=ready[j])
+                    T.barrier_arrive(ready[j])
+            with T.ws(0):
+                for j in T.unroll(4):
+                    T.barrier_wait(ready[j], 0)
+                    T.wgmma_gemm(a[:, j * 64 : (j + 1) * 64], b[:, j * 64 : (j + 1) * 64], acc, transpose_B=True, clear_accum=j == 0)
+                T.wait_wgmma(0)
+                T.copy(acc, C)
+
+    return unrolled

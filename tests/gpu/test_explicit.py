@@ -72,6 +72,19 @@ def test_roles_by_thread_index() -> None:
     np.testing.assert_allclose(c, a.astype(np.float64).sum(0), atol=1e-5)
 
 
+@pytest.mark.parametrize("by_block", [False, True])
+def test_tiles_of_products_that_run_on(by_block: bool) -> None:
+    a, b, c = random(12, 64, 320), random(13, 320, 64), np.zeros((64, 64), np.float32)
+    run(programs.running_on(320, by_block), a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3, rtol=1e-4)
+
+
+def test_parts_of_a_tile_in_unrolled_loops() -> None:
+    a, b, c = random(14, 64, 256), random(15, 64, 256), np.zeros((64, 64), np.float32)
+    run(programs.unrolled(), a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64).T, atol=1e-3, rtol=1e-4)
+
+
 def test_a_block_without_roles() -> None:
     a, b, c = random(9, 128, 256), random(10, 256, 64), np.zeros((128, 64), np.float32)
     run(programs.without_roles(128, 256), a, b, c)
@@ -94,7 +107,8 @@ def test_a_wait_that_is_missing_is_a_race() -> None:
 EVERY: dict[str, PrimFunc] = {
     **{name: make(m, n, k, **more) for name, (make, (m, n, k), more) in PRODUCTS.items()}, "started products": programs.started_products(512),
     "handed over": programs.handed_over(4), "attention": programs.attention(256, 512), "without roles": programs.without_roles(128, 256),
-    "by thread index": programs.by_thread_index(3),
+    "by thread index": programs.by_thread_index(3), "running on": programs.running_on(512, by_block=False),
+ "unrolled": programs.unrolled(),
 }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class SpreadExplicit(Spread):
         nodes = [n for s in body for n in walk(s)]
         self.factors |= {r.buffer.root for n in nodes if isinstance(n, TensorMove) for r in (n.src, n.dst) if r.buffer.scope == "shared"}
         self.sums = [n.c.buffer for n in nodes if isinstance(n, Gemm) and n.unit]
-        self.flying: list[Buffer] = []  # sums of products under way, oldest first, as far as the text tells
+        self.flying: list[Gemm] = []  # products under way, oldest first, as far as the text tells
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
@@ -66,12 +66,29 @@ class SpreadExplicit(Spread):
     def meet(self, span: Span | None) -> Body:
         waits = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=span),) if self.is_storing else ()
         self.is_storing = False
-        return (*waits, *super().meet(span))
+        made = super().meet(span)
+        self.read |= self.under_way()
+        return (*waits, *made)
+
+    def under_way(self) -> set[Buffer]:
+        """What products that are under way still read, whoever has met meanwhile."""
+        return self.shared([r for stmt in self.flying for r in (stmt.a, stmt.b)])[0]
+
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
+        """As for any loop; products that run into the next turn are seen by its start."""
+        at = list(self.flying), set(self.read), set(self.wrote), self.is_storing
+        out = super().around(body, again, are_blocks)
+        if self.flying and self.flying != at[0]:
+            late = self.flying
+            self.flying, self.read, self.wrote, self.is_storing = [*at[0], *late], set(at[1]), set(at[2]), at[3]
+            self.read |= self.under_way()
+            out = super().around(body, again, are_blocks)
+        return out
 
     def stmt(self, stmt: Stmt) -> Body:
         if isinstance(stmt, Gemm) and stmt.unit:
             self.require_groups(stmt)
-            self.flying.append(stmt.c.buffer)
+            self.flying.append(stmt)
         return super().stmt(stmt)
 
     # ------------------------------------------------------------------------------------------ what was asked
@@ -148,9 +165,9 @@ class SpreadExplicit(Spread):
 
     def wait(self, stmt: WaitStarted) -> Body:
         """The sums of what has ended are settled in their registers; those of what may run on are left alone."""
-        running = set(self.flying[len(self.flying) - stmt.left :]) if stmt.left else set[Buffer]()
         if stmt.left < len(self.flying):
-            self.flying = self.flying[len(self.flying) - stmt.left :] if stmt.left else []
+            self.flying = self.flying[len(self.flying) - stmt.left :]
+        running = {product.c.buffer for product in self.flying}
         done = tuple(whole(b) for b in dict.fromkeys(self.sums) if b not in running)
         return super().stmt(WaitProducts(stmt.left, done, span=stmt.span))
 

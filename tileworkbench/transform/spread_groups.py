@@ -241,6 +241,17 @@ class _Block(SpreadExplicit):
             raise UnsupportedError(
                 "a loop with roles that may be left early", span=next(iter(inner.values()))[0].span, hint="loop inside each role, or use a condition"
             )
+        before, at = self.pending(), [(list(p.flying), p.is_storing) for p in self.parties()]
+        out = self.turn(body, again, inner)
+        if any(p.flying and p.flying != flying for p, (flying, _) in zip(self.parties(), at, strict=True)):  # the next turn sees them
+            self.resume(before)
+            for party, (flying, is_storing) in zip(self.parties(), at, strict=True):
+                party.flying, party.is_storing = [*flying, *party.flying], is_storing
+                party.read |= party.under_way()
+            out = self.turn(body, again, inner)
+        return out
+
+    def turn(self, body: Body, again: list[Expr], inner: dict[tuple[int, int], tuple[InGroups, Body]]) -> Body:
         found = self.shared([*_without_roles(body), *again])
         theirs = {key: self.roles_of[key].shared(does) for key, (_, does) in inner.items()}
         inside = list(self.body(body))
