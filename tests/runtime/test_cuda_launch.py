@@ -314,6 +314,51 @@ def test_a_call_goes_from_arrays_to_the_driver(driver: FakeDriver, target: CudaT
     assert driver.arguments("QQQfq")[3] == 2.0
 
 
+def test_an_array_that_begins_between_goes_to_the_text_without_wide_accesses(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
+) -> None:
+    asked: list[bool] = []
+
+    def translate(kernel: Any, arch: str, aligned: bool = True) -> Any:
+        asked.append(aligned)
+        source, records = scale_add_text(kernel, arch)
+        (launch,) = source.kernels
+        params = tuple(Pointer(p.name, 16) if aligned and isinstance(p, Pointer) and p.name != "c" else p for p in launch.params)
+        text = source.text if aligned else source.text + "\n"
+        return replace(source, text=text, kernels=(replace(launch, params=params),)), records
+
+    monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    driver.expect(8, 8, 8, 4, 8)
+    a, b, c = arrays(1000)
+    start = -a.data.ptr % 16 // 4  # where this array's addresses are multiples of 16
+    whole, odd = FakeArray(a.host[start : start + 900]), FakeArray(a.host[start + 1 : start + 901])
+    b, c = FakeArray(b.host[-b.data.ptr % 16 // 4 :][:900]), FakeArray(c.host[1 - c.data.ptr % 16 // 4 :][:900])
+    for count, first in enumerate([whole, whole, whole, odd, odd, whole], 1):
+        kernel(first, b, c, 1.5)
+        assert driver.get("launches") == count and driver.arguments("QQQfq")[0] == first.data.ptr
+        assert (asked, driver.get("loaded")) == (([True], 1) if count < 4 else ([True, False], 2))
+    assert kernel.executable.alignments == {"a": 16, "b": 16}
+
+
+def test_a_text_that_always_needs_aligned_arrays_refuses_others(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def translate(kernel: Any, arch: str, aligned: bool = True) -> Any:
+        source, records = scale_add_text(kernel, arch)
+        (launch,) = source.kernels
+        params = tuple(Pointer(p.name, 16) if isinstance(p, Pointer) else p for p in launch.params)
+        return replace(source, kernels=(replace(launch, params=params),)), records
+
+    monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    driver.expect(8, 8, 8, 4, 8)
+    a, b, c = arrays(1000)
+    odd = FakeArray(b.host[1 + -b.data.ptr % 16 // 4 :][:900])
+    a, c = (FakeArray(x.host[-x.data.ptr % 16 // 4 :][:900]) for x in (a, c))
+    with pytest.raises(ArgumentError, match="the address of b has to be a multiple of 16 bytes") as caught:
+        kernel(a, odd, c, 1.5)
+    assert "copy" in caught.value.hint
+
+
 def test_outputs_come_back_as_what_came_in(driver: FakeDriver, target: CudaTarget) -> None:
     kernel = tileworkbench.compile(scale_add_program(), target="cuda", out_idx=2)
     driver.expect(8, 8, 8, 4, 8)
@@ -613,27 +658,6 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         kernel(x)
         shape, (view, _) = made.pop()
         assert shape == (30,) and driver.arguments("Q") == (view.__array_interface__["data"][0],)
-
-
-def test_the_short_way_looks_at_addresses(driver: FakeDriver, emitted: None) -> None:
-    @T.prim_func
-    def copies(X: T.Tensor((16, 64), "float32"), Y: T.Tensor((16, 64), "float32")):  # type: ignore[valid-type]
-        with T.Kernel(1, threads=128):
-            s = T.alloc_shared((16, 64), "float32")
-            T.copy(X, s)
-            T.copy(s, Y)
-
-    kernel = tileworkbench.compile(copies, target="cuda")
-    assert kernel.executable.plan.alignments == {"X": 16, "Y": 16}
-    room = np.zeros(16 * 64 + 8, np.float32)
-    start = -room.ctypes.data // 4 % 4
-    good, bad = (FakeArray(room[at : at + 16 * 64].reshape(16, 64)) for at in (start, start + 1))
-    y = FakeArray(np.zeros((16, 64), np.float32))
-    for _ in range(4):
-        kernel(good, y)
-        with pytest.raises(ArgumentError, match="no multiple of 16 bytes"):
-            kernel(bad, y)
-    assert driver.get("launches") == 4
 
 
 def test_the_demo_goes_to_the_gpu(

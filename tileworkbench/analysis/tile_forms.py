@@ -45,7 +45,7 @@ def form_offset(form: TileForm, indices: Sequence[Expr]) -> Expr:
     if columns > width:
         out = add(out, mul(_div(column, width), index(rows * width)))
         column = _mod(column, width)
-    turn = _mod(_div(row, 128 // form.row_bytes), form.row_bytes // PIECE)
+    turn = _div(_mod(row, 8), 128 // form.row_bytes)
     place = _xor(_div(column, piece), turn)
     return add(add(add(out, mul(row, index(width))), mul(place, index(piece))), _mod(column, piece))
 

@@ -13,7 +13,7 @@ from ..analysis.access import strides
 from ..analysis.alignment import alignments
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
-from ..base.errors import UnsupportedError
+from ..base.errors import InternalError, UnsupportedError
 from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
@@ -124,7 +124,7 @@ class _Emitter(CStatements):
                 for line in lines:
                     out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):
-                    out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
+                    out.line(f"const {cuda_type(var.type)} {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
                     out.line("TWB_SHARED_MEMORY(scratch);")
                 self.viewed = {b.root for b in used.buffers if b.view_of is not None}
@@ -187,6 +187,7 @@ class _Emitter(CStatements):
             case Fail(number):
                 out.line(f"{self.call('twb_fail', str(number + 1))};")
             case Sync(scope):
+                out.again()  # the emulator tells barriers apart by their lines
                 out.line(f"{self.call('twb_sync' if scope == 'block' else 'twb_sync_warp')};")
             case Collective():
                 self.collective(s)
@@ -196,13 +197,13 @@ class _Emitter(CStatements):
                 raise UnsupportedError(f"{type(s).__name__} on a GPU, so far", span=s.span, hint='target="c" runs it')
 
     def collective(self, s: Collective) -> None:
-        args = [self.plain(a) for a in s.args]
+        args = [self.value(s.args[0], 0), *(self.plain(a) for a in s.args[1:])]
         if s.op in ("shfl", "shfl_xor", "shfl_up", "shfl_down"):
             text = self.call(f"twb_{s.op}", *args) if s.width == 32 else self.call(f"twb_{s.op}", *args, str(s.width))
         elif s.op in _VOTES:
             text = self.call(_VOTES[s.op], *args)
         else:
-            raise UnsupportedError(f"{s.op} on a GPU", span=s.span)
+            raise InternalError(f"{s.op} is left for the emitter")
         self.out.line(f"const {cuda_type(s.result.type)} {self.bind(s.result)} = {text};")
 
     def wide(self, name: str, count: int, buffer: Buffer, offset: Expr, array: Buffer, at: Expr) -> str:
@@ -224,6 +225,8 @@ class _Emitter(CStatements):
         with self.scope():
             name, kind = self.bind(s.var), c_type(s.var.type)
             sign, step = ("<", f"{name} += {s.step}") if s.step > 0 else (">", f"{name} -= {-s.step}")
+            if s.by is not None:
+                step = f"{name} += {self.plain(s.by)}"
             if s.unroll:
                 self.out.line("#pragma unroll")
             with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):
@@ -243,9 +246,13 @@ class _Emitter(CStatements):
     def choice(self, e: Select, side: Expr, tight: int) -> str:
         """An element of memory is an object in the emulator, which beside another one, or a literal of another type, needs its own type named."""
         both = isinstance(e.then, Element) and isinstance(e.other, Element)
-        if isinstance(side, Element) and side.buffer.root.scope not in ("local", "var") and (both or e.dtype.is_int and e.dtype.bits == 64):
-            return f"({cuda_type(side.dtype)}){self.expr(side, 12)}"
-        return super().choice(e, side, tight)
+        return self.value(side, tight) if both or e.dtype.is_int and e.dtype.bits == 64 else super().choice(e, side, tight)
+
+    def value(self, e: Expr, tight: int) -> str:
+        """`e`; an element of memory with its type named, for where C++ would take the type of what is written."""
+        if isinstance(e, Element) and e.buffer.root.scope not in ("local", "var"):
+            return f"({cuda_type(e.dtype)}){self.expr(e, 12)}"
+        return self.expr(e, tight)
 
     def address(self, buffer: Buffer, offset: Expr) -> str:
         if isinstance(offset, Const) and offset.value == 0:

@@ -34,7 +34,9 @@ from math import prod
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
+from .remark import Remark
 from .tile_form import TensorView, TileForm
+from .tile_place import TilePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,14 @@ class Copy(Stmt):
     Elements of src outside its buffer give the safe value; elements of dst outside are skipped. All of src is read first, where dst overlaps it.
     A symbolic extent of less than nothing is nothing.
     `is_async` records that the author asked for a copy that is not waited for; results are those of a synchronous one.
+    With `async_bytes` the copy is only started, so many bytes at a time, and the threads that started it have to wait for it
+    (`transform/pipeline_copies.py`).
     """
 
     src: Region
     dst: Region
     is_async: bool = False
+    async_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,10 @@ class ParallelFor(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result)."""
+    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result).
+
+    "blocks" is made by a pass: iterations are blocks, independent of one another, and the loop goes on by the number of blocks of the launch.
+    """
 
     var: Var
     start: Expr
@@ -315,6 +323,8 @@ class Launch(Stmt):
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
     forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    places: tuple[TilePlace, ...] = ()  # of tiles that share bytes; others lie behind them
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def count_threads(self) -> int:

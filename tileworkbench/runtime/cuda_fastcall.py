@@ -12,6 +12,8 @@ from .expressions import HELPERS
 from .fastcall import Slow, Writer, plain_name
 from .signature import Signature, TensorSpec
 
+NO_ALIGNMENTS: Mapping[str, int] = {}
+
 
 def make(
     signature: Signature,
@@ -20,15 +22,14 @@ def make(
     check: Callable[[int], None] | None,
     ordinal: int,
     slow: Slow,
-    alignments: Mapping[str, int] | None = None,
     *,
     several: bool = False,
+    alignments: Mapping[str, int] = NO_ALIGNMENTS,
 ) -> Callable[..., Any] | None:
     """A function of the call's positional arguments, or None when this signature or these arrays need the long way every time.
 
-    `run(stream, pointers..., workspaces..., dims..., scalars...)` launches; `check(stream)` waits and raises failed assertions. `alignments`:
-    the bytes of which an array's address must be a multiple, where that is more than its elements'. `several`: this machine has more than one GPU,
-    and CuPy allocates on the current one.
+    `run(stream, pointers..., workspaces..., dims..., scalars...)` launches; `check(stream)` waits and raises failed assertions. `several`: this
+    machine has more than one GPU, and CuPy allocates on the current one. `alignments`: what addresses of arrays have to be multiples of.
     """
     libraries = {k for k in kinds if k != "scalar"}
     if len(libraries) != 1 or "slow" in libraries or any(not s.is_direct or s.is_stride for s in signature.sources):
@@ -37,7 +38,7 @@ def make(
         return None
     if any(t.strides is not None or t.dtype in packing.NAMES for t in signature.tensors):
         return None
-    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several, alignments or {})
+    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several, alignments)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_run": run, "_slow": slow, "_check": check}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -52,8 +53,7 @@ class _GpuWriter(Writer):
         self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool, alignments: Mapping[str, int]
     ) -> None:
         super().__init__(signature, kinds)
-        self.alignments = alignments
-        self.library, self.ordinal, self.checks, self.several = library, ordinal, checks, several
+        self.library, self.ordinal, self.checks, self.several, self.alignments = library, ordinal, checks, several, alignments
         module = self.module = sys.modules[library]
         self.stream, self.names["_stream"] = stream_text(library, ordinal)
         self.names |= {"_array": module.Tensor if library == "torch" else module.ndarray}

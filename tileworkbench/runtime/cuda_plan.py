@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..base.errors import InternalError, UnsupportedError
-from ..codegen.cuda_source import SMS, CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
+from ..codegen.cuda_source import MAP_ALIGNMENT, SMS, CudaKernel, CudaSource, Number, Parameter, Pointer, TensorMap
 from ..ir.expr import Buffer, Expr, Var
 from ..ir.stmt import Kernel, ScalarParam, TensorParam
-from .alignment import strictest
 from .expressions import python_text
 from .gpu_arch import capability
 from .host_program import HostLine, host_lines
@@ -39,7 +38,7 @@ class ParamPlan:
     dtype: str = ""
     texts: tuple[str, ...] = ()
     spec: TensorMap | None = None
-    alignment: int = 1
+    alignment: int = 1  # of the array's address, in bytes
 
     @property
     def bytes(self) -> int:
@@ -79,14 +78,16 @@ class Plan:
     prints: bool = False  # whether a kernel prints, so that a call waits for what it has to say
 
     @property
-    def alignments(self) -> dict[str, int]:
-        """By array, the bytes of which its address is a multiple; only where that is more than one."""
-        return strictest((p.name, p.alignment) for k in self.kernels for p in k.params)
-
-    @property
     def lines(self) -> tuple[HostLine, ...]:
         """The host program, also where it is one launch after the other."""
         return self.host or tuple(HostLine(0, kernel=i) for i in range(len(self.kernels)))
+
+    def alignments(self) -> dict[str, int]:
+        """What addresses of arrays, by name, have to be multiples of; only those of which it is more than 1."""
+        found: dict[str, int] = {}
+        for param in (p for k in self.kernels for p in k.params if p.alignment > 1):
+            found[param.name] = max(found.get(param.name, 1), param.alignment)
+        return found
 
     def data(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -139,7 +140,7 @@ def _plan(kernel: CudaKernel, names: Mapping[str, str]) -> KernelPlan:
 
     def param(given: Parameter) -> ParamPlan:
         match given:
-            case Pointer(name, alignment):
+            case Pointer(name=name, alignment=alignment):
                 return ParamPlan("pointer", name, alignment=alignment)
             case Number(value=value, dtype=dtype):
                 if dtype not in FORMATS:
@@ -148,7 +149,7 @@ def _plan(kernel: CudaKernel, names: Mapping[str, str]) -> KernelPlan:
                     )
                 return ParamPlan("number", dtype=dtype, texts=(text(value),))
             case TensorMap(name=name, dtype=dtype, dims=dims, strides=strides):
-                return ParamPlan("map", name, dtype, (*map(text, dims), *map(text, strides)), given)
+                return ParamPlan("map", name, dtype, (*map(text, dims), *map(text, strides)), given, MAP_ALIGNMENT)
 
     grid = tuple(text(extent) for extent in kernel.grid)
     params = tuple(param(p) for p in kernel.params)

@@ -18,13 +18,12 @@ from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap
+from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap, alignments, misaligned
 from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from . import emulating, toolchain
-from .alignment import check_alignment, strictest
 from .arguments import BoundCall, bind
 from .cuda_plan import parameters_of
 from .executable import AssertSite, CompileFacts, raise_assertion
@@ -51,10 +50,10 @@ class Emulated:
     entry: Entry | None = None
     is_timed = False  # its time says nothing about a GPU
 
-    def __init__(self, kernel: Kernel, arch: str, schedule: Mapping[str, Any] | None = None) -> None:
-        self.kernel, self.arch = kernel, arch
+    def __init__(self, kernel: Kernel, arch: str, schedule: Mapping[str, Any] | None = None, *, aligned: bool = True) -> None:
+        self.kernel, self.arch, self.schedule, self._aligned = kernel, arch, schedule, aligned
         start = time.perf_counter()
-        self.made, self.passes = translate_cuda(kernel, arch)
+        self.made, self.passes = translate_cuda(kernel, arch, aligned)
         check_source(self.made, kernel, arch, schedule)
         self._passes_ms = (time.perf_counter() - start) * 1e3
 
@@ -70,9 +69,19 @@ class Emulated:
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
 
+    def fitting(self, call: BoundCall) -> Emulated:
+        """This, or the kernel without accesses that the addresses of the call's arrays are not multiples of."""
+        needed = alignments(self.made.kernels)
+        wrong = next((b.spec.name for b in call.tensors if b.pointer % needed.get(b.spec.name, 1)), None)
+        if wrong is None:
+            return self
+        if not self._aligned:
+            raise misaligned(wrong, self.kernel.name, needed[wrong])
+        return self._anywhere
+
     @cached_property
-    def _alignments(self) -> dict[str, int]:
-        return strictest((p.name, p.alignment) for k in self.made.kernels for p in k.params if isinstance(p, Pointer))
+    def _anywhere(self) -> Emulated:
+        return Emulated(self.kernel, self.arch, self.schedule, aligned=False)
 
     @cached_property
     def _host(self) -> Callable[..., None]:
@@ -99,7 +108,8 @@ class Emulated:
 
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
-        check_alignment(call, self._alignments)
+        if (other := self.fitting(call)) is not self:
+            return other.run(call, sanitize=sanitize, count=count)
         values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}

@@ -46,7 +46,7 @@ from ..ir.stmt import (
 from .barriers import leaves, runs
 from .names import Names
 
-_TOGETHER = (Sync, Collective, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
+_TOGETHER = (Sync, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
 Owner = tuple[object, ...] | None  # which index tells the threads apart, or None
 
 
@@ -107,7 +107,7 @@ class _Barriers:
         out: list[Stmt] = []
         changed = False
         for stmt in body:
-            if isinstance(stmt, _TOGETHER):
+            if _is_meeting(stmt):
                 since.clear()
                 out.append(stmt)
                 continue
@@ -176,7 +176,7 @@ class _Barriers:
     def wraps(self, body: Body, at_end: _Since) -> bool:
         """Whether the start of the next iteration clashes with the end of this one."""
         for stmt in body:
-            if isinstance(stmt, _TOGETHER):
+            if _is_meeting(stmt):
                 return False
             if at_end.clashes(self.accesses((stmt,), across=True)):
                 return True
@@ -226,6 +226,11 @@ class _Barriers:
                 return False
             reach += c * (self.threads[v] - 1)
         return True
+
+
+def _is_meeting(stmt: Stmt) -> bool:
+    """Whether the block is together before and after `stmt`. A warp that exchanges values does not wait for the others."""
+    return isinstance(stmt, _TOGETHER) or isinstance(stmt, Collective) and stmt.op.startswith("block_")
 
 
 def _copy(since: _Since) -> _Since:

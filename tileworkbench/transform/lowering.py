@@ -15,6 +15,7 @@ from .absorb_fills import absorb_fills
 from .convert_rows import convert_rows
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
+from .end_streams import end_streams
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
@@ -30,6 +31,7 @@ from .insert_barriers import insert_barriers
 from .jam_rows import jam_rows
 from .join_rows import join_rows
 from .join_sums import join_sums
+from .keep_values import keep_values
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
@@ -71,6 +73,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(insert_barriers),
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
     Step(absorb_fills),
+    Step(keep_values),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
     Step(decide_branches, because="what is never done must not stop a proof"),
     Step(forward_copies, because="its proofs are about whole tiles and the author's loops, which the next steps take apart"),
@@ -95,6 +98,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
     Step(place_tiles, because="expand_tiles adds tiles"),
+    Step(end_streams, because="speaks of grids, which place_tiles makes"),
     Step(weigh_launches, because="counts what blocks really do, after every step that changes it"),
 )
 

@@ -1,9 +1,8 @@
 """A loop that only multiplies leaves each product running until the next one is under way (sm_90a).
 
-Before:  for k: wait full[slot]; gemm a[slot] b[slot] acc; arrive at empty[slot]
-After:   before = 0
-         for k: wait full[slot]; gemm (async) a[slot] b[slot] acc; wait products <= 1; if (before) arrive at empty[before - 1]; before = slot + 1
-         wait products <= 0; if (before) arrive at empty[before - 1]
+Before:  for k in 0..n: wait full[slot]; gemm a[slot] b[slot] acc; arrive at empty[slot]
+After:   for k in 0..n: wait full[slot]; gemm (async) a[slot] b[slot] acc; wait products <= 1; arrive at empty[before] if k > 0; before = slot
+         wait products <= 0; arrive at empty[before] if n > 0
 
 Products of one accumulator follow one another in order, so nothing but the accumulator's readers must wait; a version of a tile is free once the
 product that reads it has ended.
@@ -14,12 +13,12 @@ Requires: specialised launches.  Preserves: loops that do anything else.
 from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
-from ..base.dtypes import DType
+from ..base.dtypes import INDEX, DType
 from ..ir.build import cast, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
 from ..ir.node import Node, replace, rewrite
-from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, PipelinedFor, Stmt, Store
+from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
 from .names import Names
 
 U32 = DType("uint32")
@@ -77,14 +76,14 @@ def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> B
                 out.append(stmt)
     marks = [names.scalar("before", U32) for _ in released]
     made += marks
-    start = tuple(Store(mark, (index(0),), Const(0, U32)) for mark in marks)
+    again, any_turn = Binary("gt", loop.var, cast(loop.start, loop.var.type)), Binary("gt", loop.stop, loop.start)
     turn: list[Stmt] = [WaitProducts(count, span=loop.span)]
-    at = next(i for i, s in enumerate(out) if isinstance(s, Store)) if any(isinstance(s, Store) for s in out) else len(out)
     for mark, stmt in zip(marks, released, strict=True):
-        turn.append(_release(stmt, mark))
-        turn.append(Store(mark, (index(0),), Binary("add", cast(_slot(stmt), U32), Const(1, U32))))
+        turn += [_release(stmt, mark, again), Store(mark, (index(0),), cast(_slot(stmt), U32))]
+    at = next((i for i, s in enumerate(out) if isinstance(s, Store)), len(out))
+    start = tuple(Store(mark, (index(0),), Const(0, U32)) for mark in marks)
     results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
-    end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark) for mark, stmt in zip(marks, released, strict=True)))
+    end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
     return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
 
 
@@ -94,11 +93,9 @@ def _slot(stmt: DeviceCall) -> Expr:
     return bar.indices[0]
 
 
-def _release(stmt: DeviceCall, mark: Buffer) -> Stmt:
-    """Release the version that `mark` names, if it names one."""
+def _release(stmt: DeviceCall, mark: Buffer, really: Expr) -> Stmt:
+    """Release the version that `mark` names."""
     bar = stmt.args[0]
     assert isinstance(bar, AddressOf)
-    was = Load(mark, (index(0),))
-    at = Binary("sub", cast(was, index(0).type), index(1))
-    call = replace(stmt, args=(replace(bar, indices=(at,)),))
-    return If(Binary("ne", was, Const(0, U32)), (call,), span=stmt.span)
+    at = cast(Load(mark, (index(0),)), INDEX)
+    return DeviceCall(f"{RELEASE}_if", (replace(bar, indices=(at,)), really), span=stmt.span)

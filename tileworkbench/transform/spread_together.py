@@ -70,6 +70,7 @@ class _Together(Spread):
             else:
                 self.of_threads(out, [stmt], stmt)
                 out.append(stmt)
+        self.remember()
         return tuple(out)
 
     def of_threads(self, out: list[Stmt], nodes: list[Node], stmt: Stmt) -> None:
@@ -91,16 +92,11 @@ class _Together(Spread):
 
     def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         self.remember()
-        inside = super().around(body, again, are_blocks)
-        self.remember()
-        return inside
+        return super().around(body, again, are_blocks)
 
     def stmt(self, stmt: Stmt) -> Body:
         if isinstance(stmt, If):
-            self.remember()
-            out = super().stmt(stmt)
-            self.remember()
-            return out
+            self.remember()  # each side begins with it
         return super().stmt(stmt)
 
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:

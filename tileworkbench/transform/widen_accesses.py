@@ -10,18 +10,18 @@ An access is widened if its offset is a multiple of the width plus the loop's va
 What is between reads and writes stays element by element. Reads then stand before the loop and writes behind it, so none is widened that another
 access of the same memory in the loop could tell from the original.
 
-Requires: flat accesses in thread-level launches; tiles and arrays begin at multiples of 16 bytes.  Preserves: other loops, order between loops.
+Requires: flat accesses in thread-level launches; tiles begin at multiples of 16 bytes.  Preserves: other loops, order between loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..analysis.aliasing import Aliasing, is_one_array
-from ..analysis.divisors import divisor, is_uniform, steps
-from ..analysis.linear import Linear, constant, has_load, to_expr
-from ..ir.build import TRUE, every, index, negate
+from ..analysis.divisors import divisor, is_uniform, steps, without_neighbours
+from ..analysis.linear import Linear, has_load, to_expr
+from ..ir.build import TRUE, add, every, index, negate
 from ..ir.expr import AddressOf, Binary, Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AtomicOp, Declare, Element, LoadVector, SetElement, StoreVector
 from ..ir.node import Node, children, map_children, replace, rewrite, walk
@@ -33,14 +33,15 @@ WIDEST = 16  # bytes
 _LONGEST = 32  # turns of a loop that is looked at
 
 
-def widen_accesses(kernel: Kernel) -> Kernel:
-    """Return `kernel` with `LoadVector` and `StoreVector`."""
-    return _Widen(kernel).kernel(kernel)
+def widen_accesses(kernel: Kernel, aligned: bool = True) -> Kernel:
+    """Return `kernel` with `LoadVector` and `StoreVector`; for tiles only if arrays are not `aligned`."""
+    return _Widen(kernel, aligned).kernel(kernel)
 
 
 class _Widen(Scoped):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, aligned: bool) -> None:
         super().__init__()
+        self.aligned = aligned
         self.names, self.aliasing, self.steps = Names(kernel), Aliasing(kernel), steps(kernel)
 
     def on_stmt(self, stmt: Stmt) -> Result:
@@ -67,7 +68,7 @@ class _Access:
     place: int
     fill: Const | None = None  # what a read gives where the last of `conds` does not hold
     width: int = 0  # elements of one access; 0: it stays as it is
-    base: Linear = field(default_factory=lambda: constant(0))  # the offset without the loop's variable
+    starts: tuple[Linear, ...] = ()  # where each access begins
 
     @property
     def buffer(self) -> Buffer:
@@ -79,7 +80,7 @@ class _Access:
 
     def key(self) -> tuple[object, ...]:
         """Equal for reads that give the same."""
-        return (self.buffer, self.base.key(), self.conds, self.fill, self.width)
+        return (self.buffer, tuple(s.key() for s in self.starts), self.conds, self.fill, self.width)
 
 
 class _Loop:
@@ -107,18 +108,53 @@ class _Loop:
     def measure(self, access: _Access) -> None:
         """Find the width of an access: as many elements as lie side by side at a multiple of their size, and are touched together."""
         buffer = access.buffer
-        form = self.form(access.node.offset)
-        conds = tuple(self.seen_through(c) for c in access.conds)
-        if buffer.type.bits < 8 or buffer.view_of is not None or form is None or any(map(self.is_inside, conds)):
+        if buffer.type.bits < 8 or buffer.view_of is not None or not buffer.is_on_chip and not self.around.aligned:
             return
-        access.base, access.conds = form.without(self.var), conds
-        if form.coefficient(self.var) != 1 or any(n == self.var for a in access.base.terms for n in walk(a)):
+        offset = self.seen_through(access.node.offset)
+        access.conds = tuple(self.seen_through(c) for c in access.conds)
+        if self.is_inside(offset) or any(map(self.is_inside, access.conds)):
             return
         width = min(self.turns & -self.turns, WIDEST * 8 // buffer.type.bits)
-        apart = divisor(access.base, self.around.steps)
-        while width > 1 and (apart % width or not all(is_uniform(c, self.var, width, self.bounds, self.around.steps) for c in conds)):
+        while width > 1:
+            starts = self.starts(offset, width)
+            if starts and all(is_uniform(c, self.var, width, self.bounds, self.around.steps) for c in access.conds):
+                access.width, access.starts = width, starts
+                return
             width //= 2
-        access.width = width if width > 1 else 0
+
+    def starts(self, offset: Expr, width: int) -> tuple[Linear, ...]:
+        """Where accesses of `width` neighbours begin, for each; () if that is not at multiples of the width, or if they are no neighbours."""
+        form, known = self.bounds.sum(offset), self.around.steps
+        if form.coefficient(self.var) == 1 and not self.depends(form.without(self.var)):
+            base = form.without(self.var)
+            return tuple(map(base.shift, range(0, self.turns, width))) if divisor(base, known) % width == 0 else ()
+        out = []
+        for start in range(0, self.turns, width):
+            there = offset if start == 0 else self.put(offset, add(self.var, index(start)))
+            form = self.bounds.sum(without_neighbours(there, self.var, width, self.bounds, known))
+            base = form.without(self.var)
+            if form.coefficient(self.var) != 1 or self.depends(base) or divisor(base, known) % width:
+                return ()
+            out.append(base)
+        return tuple(out)
+
+    def put(self, expr: Expr, value: Expr) -> Expr:
+        """`expr` with `value` for the loop's variable."""
+
+        def change(node: Node) -> Node:
+            match node:
+                case Var() if node == self.var:
+                    return value
+                case Binary("add", Expr() as a, Const() as b):
+                    return add(a, b)
+                case _:
+                    return node
+
+        return rewrite(expr, change)
+
+    def depends(self, form: Linear) -> bool:
+        """Whether the loop's variable stands in a term."""
+        return any(n == self.var for a in form.terms for n in walk(a))
 
     def seen_through(self, expr: Expr) -> Expr:
         """`expr` without the body's own bindings, as far as they do not depend on memory."""
@@ -167,9 +203,11 @@ class _Loop:
     def distance(self, a: _Access, b: _Access) -> int | None:
         """How many elements lie between what `a` and `b` touch in one turn, if they touch one array; None if that is not known."""
         one, two = self.form(a.node.offset), self.form(b.node.offset)
-        if one is None or two is None or not is_one_array(a.buffer, b.buffer) or (one - two).terms or one.coefficient(self.var) != 1:
+        if one is None or two is None or not is_one_array(a.buffer, b.buffer) or (one - two).terms:
             return None
-        return (one - two).const
+        apart = (one - two).const
+        is_line = one.coefficient(self.var) == 1 and not self.depends(one.without(self.var))
+        return apart if is_line or apart == 0 and self.turns in (a.width, b.width) else None
 
     # ------------------------------------------------------------------------------------------ the new statements
     def rebuilt(self, wide: list[_Access]) -> Body:
@@ -188,8 +226,8 @@ class _Loop:
         if found is not None:
             return found
         array = self.arrays[access.key()] = self.array(access.buffer)
-        for start in range(0, self.turns, access.width):
-            get = LoadVector(array, index(start), access.buffer, to_expr(access.base.shift(start)), access.width, span=access.node.span)
+        for start, base in zip(range(0, self.turns, access.width), access.starts, strict=True):
+            get = LoadVector(array, index(start), access.buffer, to_expr(base), access.width, span=access.node.span)
             self.before += self.guarded(access, start, get, self.filled(access, array, start))
         return array
 
@@ -221,8 +259,8 @@ class _Loop:
         assert isinstance(value, Expr)
         is_copy = isinstance(value, Element) and value.buffer in self.arrays.values() and value.offset == self.var and value.dtype == node.buffer.type
         array = value.buffer if is_copy and isinstance(value, Element) else self.array(node.buffer)
-        for start in range(0, self.turns, access.width):
-            put = StoreVector(access.buffer, to_expr(access.base.shift(start)), array, index(start), access.width, span=node.span)
+        for start, base in zip(range(0, self.turns, access.width), access.starts, strict=True):
+            put = StoreVector(access.buffer, to_expr(base), array, index(start), access.width, span=node.span)
             self.after += self.guarded(access, start, put, ())
         return None if is_copy else SetElement(array, self.var, value, span=node.span)
 
@@ -233,7 +271,7 @@ class _Loop:
 
     def guarded(self, access: _Access, start: int, stmt: Stmt, other: Body) -> Body:
         """`stmt` where the access happens, else `other`."""
-        cond = every(rewrite(c, lambda node: index(start) if node == self.var else node) for c in access.conds)
+        cond = every(self.put(c, index(start)) for c in access.conds)
         return (stmt,) if cond == TRUE else (If(cond, (stmt,), other, span=stmt.span),)
 
 
