@@ -326,8 +326,9 @@ class _Emitter(CStatements):
                 for name in names:
                     self.out.line(f"const int64_t {name} = 0;")
                 self.out.line(f"{c_name(s.name)}({call});")
+                self.body(s.after)
         else:
-            self.has_regions |= region(self.out, s, names, extents, f"{c_name(s.name)}({call})")
+            self.has_regions |= region(self.out, s, names, extents, f"{c_name(s.name)}({call})", lambda: self.body(s.after))
         if fails:
             self.out.line("if (failed) return failed;")
 

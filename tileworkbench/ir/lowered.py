@@ -230,6 +230,7 @@ class Grid(Stmt):
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
     On a GPU the scratch area is the block's shared memory, and `body` is the program of each of its `threads`.
     From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
+    Each core does `after`, which knows no block, behind its last block.
     """
 
     name: str
@@ -242,3 +243,4 @@ class Grid(Stmt):
     threads: tuple[int, ...] = ()
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
     remarks: tuple[Remark, ...] = ()
+    after: Body = ()
