@@ -18,7 +18,7 @@ def _vectors() -> Case:
         TWB_SHARED_MEMORY(memory);
         twb_shared<float> s = twb_tile<float>(memory, 512, 128);
         uint32_t i = twb_thread_x();
-        twb_store<4>(s + 4 * i, twb_load<4>(a + 4 * i));
+        float own[6]; twb_read<4>(a + 4 * i, own + 2); twb_write<4>(s + 4 * i, own + 2);
         twb_sync_warp();
         twb_vec<float, 2> two = twb_load<2>(s + 2 * ((i + 5) % 64));
         two[0] += 1;
