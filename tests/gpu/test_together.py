@@ -146,6 +146,21 @@ def test_a_shuffle_is_no_barrier() -> None:
     assert made(meets).source.count("twb_sync()") == 1
 
 
+def test_what_a_block_of_one_warp_finds_out_is_a_barrier() -> None:
+    @T.prim_func
+    def one(X: T.Tensor((32,), "int32"), Y: T.Tensor((32,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((32,), "int32")
+            s[tx] = X[tx]
+            count = T.syncthreads_count(X[tx] > 0)
+            Y[tx] = s[31 - tx] + count
+
+    x, y = numbers(7, 32, dtype="int32"), np.zeros(32, np.int32)
+    run(one, x, y)
+    assert np.array_equal(y, x[::-1] + (x > 0).sum())
+
+
 def test_passes_leave_other_kernels_alone() -> None:
     @T.prim_func
     def plain(X: T.Tensor((64,), "int32")):  # type: ignore[valid-type]
