@@ -90,14 +90,15 @@ def test_gemv(shape: tuple[int, int], target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("m", "n", "k", "group"), [(1, 37, 128, 32), (5, 37, 128, 32), (2, 1, 64, 64), (3, 16, 96, 8)], ids=str)
+@pytest.mark.parametrize(("m", "n", "k", "group"), [(1, 37, 128, 32), (5, 37, 128, 32), (2, 1, 64, 64), (3, 16, 96, 8), (6, 70, 48, 6)], ids=str)
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_linear_with_four_bit_weights(m: int, n: int, k: int, group: int, by_rows: bool, target: str) -> None:
     x, scales = random(15, m, k), np.abs(random(16, n, k // group))
     packed = np.random.default_rng(17).integers(0, 256, (n, k // 2)).astype("uint8")
     q = np.stack([packed & 15, packed >> 4], axis=-1).reshape(n, k).astype(np.float64) - 8
     w = q * np.repeat(scales.astype(np.float64), group, axis=1)
-    block_k = max(group, 32)
+    block_k = max(group, 32) if group % 8 == 0 else 4 * group
+    by_rows = by_rows and group % 8 == 0
     program = linear.w4_rows_program(m, n, k, group, 16, "float32") if by_rows else linear.w4_program(m, n, k, group, 4, 16, block_k, "float32")
     got = run(program, target, x, packed, scales)
     wide = x.astype(np.float64)

@@ -15,6 +15,7 @@ import pytest
 from runtime.cuda_fakes import FakeArray, FakeDriver, build_fake_driver, fake_cupy, scale_add_program, scale_add_text
 
 import tileworkbench
+import tileworkbench.demo as demo
 import tileworkbench.language as T
 from tileworkbench.base.dtypes import DType
 from tileworkbench.base.errors import ArgumentError, CapacityError, DeviceAssertError, InternalError, UnsupportedError
@@ -311,6 +312,51 @@ def test_a_call_goes_from_arrays_to_the_driver(driver: FakeDriver, target: CudaT
     assert again.facts.was_cached and again.source == kernel.source and "__global__" in again.source
     again(a, b, c, 2.0)
     assert driver.arguments("QQQfq")[3] == 2.0
+
+
+def test_an_array_that_begins_between_goes_to_the_text_without_wide_accesses(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
+) -> None:
+    asked: list[bool] = []
+
+    def translate(kernel: Any, arch: str, aligned: bool = True) -> Any:
+        asked.append(aligned)
+        source, records = scale_add_text(kernel, arch)
+        (launch,) = source.kernels
+        params = tuple(Pointer(p.name, 16) if aligned and isinstance(p, Pointer) and p.name != "c" else p for p in launch.params)
+        text = source.text if aligned else source.text + "\n"
+        return replace(source, text=text, kernels=(replace(launch, params=params),)), records
+
+    monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    driver.expect(8, 8, 8, 4, 8)
+    a, b, c = arrays(1000)
+    start = -a.data.ptr % 16 // 4  # where this array's addresses are multiples of 16
+    whole, odd = FakeArray(a.host[start : start + 900]), FakeArray(a.host[start + 1 : start + 901])
+    b, c = FakeArray(b.host[-b.data.ptr % 16 // 4 :][:900]), FakeArray(c.host[1 - c.data.ptr % 16 // 4 :][:900])
+    for count, first in enumerate([whole, whole, whole, odd, odd, whole], 1):
+        kernel(first, b, c, 1.5)
+        assert driver.get("launches") == count and driver.arguments("QQQfq")[0] == first.data.ptr
+        assert (asked, driver.get("loaded")) == (([True], 1) if count < 4 else ([True, False], 2))
+    assert kernel.executable.alignments == {"a": 16, "b": 16}
+
+
+def test_a_text_that_always_needs_aligned_arrays_refuses_others(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def translate(kernel: Any, arch: str, aligned: bool = True) -> Any:
+        source, records = scale_add_text(kernel, arch)
+        (launch,) = source.kernels
+        params = tuple(Pointer(p.name, 16) if isinstance(p, Pointer) else p for p in launch.params)
+        return replace(source, kernels=(replace(launch, params=params),)), records
+
+    monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    driver.expect(8, 8, 8, 4, 8)
+    a, b, c = arrays(1000)
+    odd = FakeArray(b.host[1 + -b.data.ptr % 16 // 4 :][:900])
+    a, c = (FakeArray(x.host[-x.data.ptr % 16 // 4 :][:900]) for x in (a, c))
+    with pytest.raises(ArgumentError, match="the address of b has to be a multiple of 16 bytes") as caught:
+        kernel(a, odd, c, 1.5)
+    assert "copy" in caught.value.hint
 
 
 def test_outputs_come_back_as_what_came_in(driver: FakeDriver, target: CudaTarget) -> None:
@@ -612,3 +658,36 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         kernel(x)
         shape, (view, _) = made.pop()
         assert shape == (30,) and driver.arguments("Q") == (view.__array_interface__["data"][0],)
+
+
+def test_the_demo_goes_to_the_gpu(
+    driver: FakeDriver, emitted: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The driver here runs nothing, so results are wrong: what counts is that arrays, clocks and tables are the GPU's."""
+    case = demo.gpu_cases(quick=True, target="cuda")[2]
+    small = demo._softmax_case(8, 64, target="cuda")
+    assert "4096 x 4096" in case.shape
+    monkeypatch.setattr(demo, "gpu_cases", lambda **_: [small])
+    assert demo.run_demo(tmp_path / "r.html", target="cuda") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "NVIDIA H200, 132 SMs, compute capability 9.0" and lines[1].startswith("NVIDIA H200: 989 TFLOP/s float16")
+    row = next(line for line in lines if line.startswith("softmax"))
+    assert row.endswith("WRONG") and "  0.25  " in row, "the device's clock"
+
+
+def test_a_kernel_that_prints_is_waited_for(driver: FakeDriver, emitted: None) -> None:
+    @T.prim_func
+    def shows(X: T.Tensor((4,), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            T.print(X[0], msg="first")
+            X[0] = 1
+
+    kernel = tileworkbench.compile(shows, target="cuda")
+    assert kernel.executable.plan.prints and not kernel.executable.plan.status
+    x = FakeArray(np.zeros(4, np.float32))
+    for turn in range(1, 5):
+        kernel(x)
+        assert driver.get("synced") == turn
+    driver.set("capturing", 1)
+    kernel(x)
+    assert driver.get("synced") == 4

@@ -68,7 +68,7 @@ def test_library_kernels_compile(name: str, arch: str, no_driver: None, fresh_ca
     assert kernel.source.count("#define TWB_ARCH") == 1 and "#include" not in kernel.source
     (one,) = kernel.resources.kernels
     assert one.registers == kernel.n_regs and 16 <= one.registers <= 255
-    assert (one.threads, one.spill_bytes, one.static_shared_bytes) == (128, 0, 0)
+    assert one.threads >= 128 and (one.spill_bytes, one.static_shared_bytes) == (0, 0)
     assert one.dynamic_shared_bytes == kernel.executable.plan.kernels[0].shared_bytes
     assert one.occupancy.blocks >= 1 and not one.occupancy.is_estimated
     assert f"{one.registers:>9}" in str(kernel.resources) and one.occupancy.sentence in repr(kernel.resources)
@@ -193,3 +193,14 @@ def test_flags_go_to_the_compiler(no_driver: None) -> None:
     with pytest.raises(CompilerError, match="does not know an option") as caught:
         tileworkbench.compile(checked_exp(), target="cuda:sm_80", compile_flags=["--no-such-option"])
     assert "--no-such-option" in str(caught.value)
+
+
+def test_an_array_that_begins_anywhere() -> None:
+    """Accesses of 16 bytes need addresses that are multiples of 16; a slice, which begins elsewhere, gets narrower ones."""
+    kernel = tileworkbench.compile(copied(16, 64), target="emulate:sm_80", out_idx=-1)
+    assert "twb_write<4>" in kernel.source
+    room = np.arange(8 + 16 * 64, dtype=np.float32)
+    start = -room.ctypes.data // 4 % 4 + 1
+    shifted = room[start : start + 16 * 64].reshape(16, 64)
+    np.testing.assert_array_equal(kernel(shifted), shifted)
+    np.testing.assert_array_equal(kernel(shifted.copy()), shifted)

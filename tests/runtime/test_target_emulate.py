@@ -67,7 +67,7 @@ def test_rmsnorm() -> None:
 def test_text_of_a_softmax(golden: Golden) -> None:
     source, records = translate_cuda(softmax.program(64, 128, 4, "float32").kernel, "sm_80")
     golden(source.text, "softmax.cu")
-    assert [r.name for r in records][-1] == "widen_floats"
+    assert [r.name for r in records][-1] == "narrow_indices"
     (kernel,) = source.kernels
     assert (kernel.name, kernel.block) == ("softmax", (128, 1, 1))
 

@@ -12,9 +12,14 @@ from codegen.differ import agree, random_array
 from codegen.ir_kit import Unary, Var, add, at, block, box, ix, kernel, mul, put, tensor, tile, whole
 
 from tileworkbench.base.cpu import Isa
+from tileworkbench.base.dtypes import FLOAT32
 from tileworkbench.codegen import clib
-from tileworkbench.ir.stmt import Copy, Kernel, ParallelFor
+from tileworkbench.ir.lowered import Grid, LibraryCall
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.printer import print_kernel
+from tileworkbench.ir.stmt import Copy, Evaluate, Kernel, ParallelFor
 from tileworkbench.transform import stream_stores
+from tileworkbench.transform.lowering import lower
 
 _P, _L = ctypes.c_void_p, ctypes.c_int64
 BX, I, J = Var("bx"), Var("i"), Var("j")
@@ -30,27 +35,28 @@ def turned(rows: int, cols: int, dtype: str = "float32", shift: int = 0) -> Kern
 
 @pytest.mark.parametrize("shape", [(16, 16), (32, 32), (4, 64), (64, 5), (33, 17), (20, 100)])
 @pytest.mark.parametrize("shift", [0, 3])
-def test_a_transposing_loop_is_a_call(shape: tuple[int, int], shift: int) -> None:
-    kern = turned(*shape, shift=shift)
-    assert "twb_turn_f32(" in source_of(kern).text
-    agree(kern, [random_array(shape, "float32"), random_array((shape[1], shape[0] + shift), "float32", 1)])
+@pytest.mark.parametrize("dtype", ["float32", "uint32", "int32"])
+def test_a_transposing_loop_is_a_call(shape: tuple[int, int], shift: int, dtype: str) -> None:
+    kern = turned(*shape, dtype, shift=shift)
+    assert "twb_turn_32(" in source_of(kern).text
+    agree(kern, [random_array(shape, dtype), random_array((shape[1], shape[0] + shift), dtype, 1)])
 
 
 def test_other_loops_stay() -> None:
     """Another type, a few columns, and more than a move."""
-    assert "twb_turn_f32(" not in source_of(turned(16, 16, "int32")).text
-    assert "twb_turn_f32(" not in source_of(turned(16, 3)).text
+    assert "twb_turn_32(" not in source_of(turned(16, 16, "float16")).text
+    assert "twb_turn_32(" not in source_of(turned(16, 3)).text
     s, x = tile("s", (16, 16)), tensor("X", (16, 16))
     loop = ParallelFor((I, J), (ix(16), ix(16)), (put(s, I, J, mul(at(s, J, I), 2.0)),))
     kern = kernel("k", (x,), [block((1,), (BX,), [Copy(whole(x), whole(s)), loop, Copy(whole(s), whole(x))], (s,))])
-    assert "twb_turn_f32(" not in source_of(kern).text
+    assert "twb_turn_32(" not in source_of(kern).text
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
 @pytest.mark.parametrize("size", [(16, 16), (4, 8), (7, 40), (37, 21), (1, 1)])
 def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
     rows, cols = size
-    text = clib.library(["twb_turn_f32"]) + "void go(float *d, const float *s, int64_t r, int64_t c) { twb_turn_f32(d, c + 2, s, r + 3, r, c); }"
+    text = clib.library(["twb_turn_32"]) + "void go(float *d, const float *s, int64_t r, int64_t c) { twb_turn_32(d, c + 2, s, r + 3, r, c); }"
     source, out = random_array((cols, rows + 3), "float32"), np.full((rows, cols + 2), 7, np.float32)
     build(text, isa).go(out.ctypes.data_as(_P), source.ctypes.data_as(_P), _L(rows), _L(cols))
     np.testing.assert_array_equal(out[:, :cols], source[:, :rows].T)
@@ -101,6 +107,26 @@ def test_a_large_transpose_goes_past_the_caches(monkeypatch: pytest.MonkeyPatch)
     ):
         assert ("twb_turn_stream_f32(" in source_of(kern).text, "twb_stream_end();" in source_of(kern).text) == (past, past)
         agree(kern, [random_array([int(d.value) for d in p.buffer.shape], "float32", n) for n, p in enumerate(kern.params)], threads=2)
+
+
+def test_a_core_waits_for_its_streams_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind its blocks, one or many; no block waits."""
+
+    def added(blocks: int) -> Kernel:
+        x, y, at_row = tensor("X", (4096,)), tensor("Y", (4096,)), add(mul(BX, 4096 // blocks), I)
+        loop = ParallelFor((I,), (ix(4096 // blocks),), (put(y, at_row, add(at(x, at_row), 1.0)),))
+        return kernel("moved", (x, y), [block((blocks,), (BX,), [loop], ())])
+
+    monkeypatch.setattr(stream_stores, "_LARGE", 1 << 10)
+    for kern in (moved(64, 32, (32, 16)), added(1), added(4)):
+        lowered = lower(kern)
+        grid = next(n for n in walk(lowered) if isinstance(n, Grid))
+        end = LibraryCall("twb_stream_end", (), FLOAT32)
+        assert [s.value for s in grid.after if isinstance(s, Evaluate)] == [end] and end not in [n for s in grid.body for n in walk(s)]
+        text = source_of(kern).text
+        entry = text[text.index("int32_t run_") :]
+        assert text.count("twb_stream_end();") == 1 and entry.index("moved_block(") < entry.index("twb_stream_end();") < entry.index("(void)args")
+        assert "then twb_stream_end()" in print_kernel(lowered)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)

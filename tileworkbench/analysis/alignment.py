@@ -7,12 +7,10 @@ from ..ir.expr import Buffer
 from ..ir.lowered import Address, Grid, LoadVector, StoreVector
 from ..ir.node import walk
 
-MAP_BYTES = 16  # the tensor copy engine's, for every array. Source: CUDA driver API, cuTensorMapEncodeTiled
-
 
 def alignments(grid: Grid) -> dict[Buffer, int]:
     """Bytes for each array of which more than one element is read or written at a time; offsets are multiples of the access already."""
-    found: dict[Buffer, int] = {view.buffer.root: MAP_BYTES for view in grid.views}
+    found: dict[Buffer, int] = {}
     for node in walk(grid):
         match node:
             case LoadVector(_, _, buffer, _, count) | StoreVector(buffer, _, _, _, count) if not buffer.is_on_chip:

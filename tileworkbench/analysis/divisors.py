@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from math import gcd
 
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var
-from ..ir.node import Node, walk
+from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import For
 from .bounds import Bounds
-from .linear import Linear, linear
+from .linear import Linear, linear, to_expr
 
 NOTHING: Mapping[Var, int] = {}
+_DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 
 
 def steps(node: Node) -> dict[Var, int]:
@@ -48,12 +49,42 @@ def _of(expr: Expr, known: Mapping[Var, int]) -> int:
             return _of(a, known) * _of(b, known)
         case Binary("add" | "sub" | "min" | "max", a, b) | Select(_, a, b):
             return gcd(_of(a, known), _of(b, known))
+        case Binary("floormod" | "truncmod", a, Const(by)):
+            return gcd(_of(a, known), int(by))
         case Binary("shl", a, Const(count)) if 0 <= int(count) < 32:
             return _of(a, known) << int(count)
         case Unary("neg", x) | Cast(Var() as x, _):
             return _of(x, known)
         case _:
             return 1
+
+
+def without_neighbours(expr: Expr, var: Var, width: int, bounds: Bounds, known: Mapping[Var, int] = NOTHING) -> Expr:
+    """`expr` for 0 <= var < width with no quotient that `var` takes part in: the sum of a multiple of 8 and of 0..7 has one quotient by 8, 16, ...
+
+    >>> x, i, b = Var("x"), Var("i"), Bounds()
+    >>> b.bind(i, Const(0), Const(4))
+    >>> j = Binary("add", Binary("mul", i, Const(8)), x)
+    >>> b.sum(without_neighbours(Binary("add", Binary("floordiv", j, Const(16)), Binary("floormod", j, Const(8))), x, 8, b))
+    <Binary> + x
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Binary) or node.op not in _DIVISIONS or not isinstance(node.b, Const) or int(node.b.value) <= 0:
+            return node
+        by, form = int(node.b.value), bounds.sum(node.a)
+        rest = form.without(var)
+        if by % width or form.coefficient(var) != 1 or divisor(rest, known) % width or any(n == var for a in rest.terms for n in walk(a)):
+            return node
+        if node.op.startswith("trunc") and not bounds.at_least_zero(rest):
+            return node
+        if node.op.endswith("div"):
+            return Binary(node.op, to_expr(rest), node.b)
+        if divisor(rest, known) % by == 0:
+            return var
+        return Binary("add", Binary(node.op, to_expr(rest), node.b), var)
+
+    return rewrite(expr, change)
 
 
 def is_uniform(cond: Expr, var: Var, width: int, bounds: Bounds, known: Mapping[Var, int] = NOTHING) -> bool:
@@ -78,4 +109,4 @@ def is_uniform(cond: Expr, var: Var, width: int, bounds: Bounds, known: Mapping[
             return False
 
 
-__all__ = ["divisor", "is_uniform", "linear", "steps"]
+__all__ = ["divisor", "is_uniform", "linear", "steps", "without_neighbours"]

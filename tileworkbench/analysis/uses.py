@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..ir.device import Registers
+from ..ir.device import DeviceCall, Registers
 from ..ir.expr import AddressOf, Buffer, Load, Var
 from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
@@ -34,11 +34,13 @@ def uses(nodes: Node | Iterable[Node]) -> Uses:
     """What `nodes` and everything below them use."""
     out = Uses()
     for node in (nodes,) if isinstance(nodes, Node) else nodes:
-        factors: set[int] = set()  # where products only read
+        factors: set[int] = set()  # where products and copies only read
         for n in walk(node):
             if isinstance(n, GemmCall):
                 factors |= {id(n.a), id(n.b)}
-            if id(n) in factors and isinstance(n, Address):
+            elif isinstance(n, DeviceCall) and n.name == "twb_cp_async":
+                factors.add(id(n.args[1]))
+            if id(n) in factors and isinstance(n, (Address, AddressOf)):
                 out.read.add(n.buffer)
             else:
                 _add(n, out)

@@ -124,7 +124,7 @@ class _Emitter(CStatements):
                 for line in lines:
                     out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):
-                    out.line(f"const int64_t {self.bind(var)} = twb_block_{axis}();")
+                    out.line(f"const {cuda_type(var.type)} {self.bind(var)} = twb_block_{axis}();")
                 if grid.scratch_bytes:
                     out.line("TWB_SHARED_MEMORY(scratch);")
                 self.viewed = {b.root for b in used.buffers if b.view_of is not None}
@@ -187,6 +187,7 @@ class _Emitter(CStatements):
             case Fail(number):
                 out.line(f"{self.call('twb_fail', str(number + 1))};")
             case Sync(scope):
+                out.again()  # the emulator tells barriers apart by their lines
                 out.line(f"{self.call('twb_sync' if scope == 'block' else 'twb_sync_warp')};")
             case Collective():
                 self.collective(s)
@@ -224,6 +225,8 @@ class _Emitter(CStatements):
         with self.scope():
             name, kind = self.bind(s.var), c_type(s.var.type)
             sign, step = ("<", f"{name} += {s.step}") if s.step > 0 else (">", f"{name} -= {-s.step}")
+            if s.by is not None:
+                step = f"{name} += {self.plain(s.by)}"
             if s.unroll:
                 self.out.line("#pragma unroll")
             with self.out.block(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {step})"):
@@ -254,7 +257,7 @@ class _Emitter(CStatements):
     def address(self, buffer: Buffer, offset: Expr) -> str:
         if isinstance(offset, Const) and offset.value == 0:
             return c_name(buffer.name)
-        return f"{c_name(buffer.name)} + {self.expr(offset, 10)}"
+        return f"{c_name(buffer.name)} + {self.narrow(offset, 10)}"
 
     def device_call(self, name: str, args: tuple[Expr, ...], constants: tuple[int, ...]) -> str:
         text = self.call(name, *(self.plain(a) for a in args))

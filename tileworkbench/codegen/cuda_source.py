@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..base.errors import ArgumentError
 from ..base.span import Span
 from ..ir.device import SMS
 from ..ir.expr import Buffer, Expr
 from ..ir.stmt import Body, Stmt
+
+MAP_ALIGNMENT = 16  # bytes: what a tensor map asks of an array's address. Source: CUDA driver API, cuTensorMapEncodeTiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,24 @@ class TensorMap:
 
 
 Parameter = Pointer | Number | TensorMap
+
+
+def misaligned(name: str, kernel: str, needed: int) -> ArgumentError:
+    """The error for an array whose address is no multiple of what a kernel needs."""
+    hint = "pass a copy of the array, or a view that begins at such an address"
+    return ArgumentError(f"kernel {kernel}: the address of {name} has to be a multiple of {needed} bytes", hint=hint)
+
+
+def alignments(kernels: Iterable[CudaKernel]) -> dict[str, int]:
+    """What the addresses of a call's arrays, by name, have to be multiples of; only those of which it is more than 1."""
+    found: dict[str, int] = {}
+    for kernel in kernels:
+        for param in kernel.params:
+            needed = param.alignment if isinstance(param, Pointer) else MAP_ALIGNMENT if isinstance(param, TensorMap) else 1
+            if needed > 1:
+                assert not isinstance(param, Number)
+                found[param.name] = max(found.get(param.name, 1), needed)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

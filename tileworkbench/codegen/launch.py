@@ -7,6 +7,8 @@ an idle time the system would wake two threads on one of them, and the barrier w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.lowered import Grid
 from .writer import Writer
 
@@ -58,8 +60,8 @@ static void twb_pin(void) {}
 """
 
 
-def region(out: Writer, grid: Grid, names: list[str], extents: list[str], call: str) -> bool:
-    """The loops over blocks, x innermost, in a parallel region if there can be enough of them; returns whether there is one."""
+def region(out: Writer, grid: Grid, names: list[str], extents: list[str], call: str, after: Callable[[], None]) -> bool:
+    """The loops over blocks, x innermost, and what `after` writes, in a parallel region if there can be enough blocks; returns whether it is one."""
     enough = grid.enough_blocks
     if enough is not None:
         blocks = " * ".join(f"({e})" if " " in e else e for e in extents)
@@ -75,6 +77,7 @@ def region(out: Writer, grid: Grid, names: list[str], extents: list[str], call: 
         out.depth += 1
     out.line(f"{call};")
     out.depth -= len(names)
+    after()
     if enough is not None:
         out.depth -= 1
         out.line("}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..base.dtypes import DType
 from .expr import Buffer, Expr
-from .stmt import Body, Stmt
+from .stmt import Body, Region, Stmt
 
 SMS = "twb_sms"  # in a grid's extents: the multiprocessors of the device, for grids that stay
 
@@ -78,3 +78,11 @@ class Specialised(Stmt):
     producer: Body
     consumers: Body
     registers: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitProducts(Stmt):
+    """Wait until at most the `left` newest asynchronous products run on; with 0 their `results` may be touched again."""
+
+    left: int
+    results: tuple[Region, ...] = ()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
+from .remark import Remark
 from .stmt import Body, Stmt
 from .tile_form import TensorView
 
@@ -109,6 +110,7 @@ class Loop(Stmt):
     `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
     `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling. `label` names the end of the body, where
     an `EndIteration` goes. `unroll`: its iterations touch registers that must be known to the compiler.
+    `by` is a step that is known only at run time, instead of `step`.
     """
 
     var: Var
@@ -120,6 +122,7 @@ class Loop(Stmt):
     reductions: tuple[tuple[str, Buffer], ...] = ()
     label: str = ""
     unroll: bool = False
+    by: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,7 @@ class Grid(Stmt):
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
     On a GPU the scratch area is the block's shared memory, and `body` is the program of each of its `threads`.
     From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
+    Each core does `after`, which knows no block, behind its last block.
     """
 
     name: str
@@ -238,3 +242,5 @@ class Grid(Stmt):
     enough_blocks: int | None = 0
     threads: tuple[int, ...] = ()
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    remarks: tuple[Remark, ...] = ()
+    after: Body = ()

@@ -29,7 +29,7 @@ from .lowered import (
     Text,
 )
 from .printer import LATER_STAGES, LaterStage, ShowBuffer, ShowExpr
-from .stmt import Body, Stmt
+from .stmt import Body, Evaluate, Stmt
 
 
 def lowered_expr(e: Expr, show: ShowExpr, name: ShowBuffer) -> str | None:
@@ -77,11 +77,12 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"allocate {name(buffer)}: {buffer.type}[{', '.join(show(d) for d in buffer.shape)}]"
         case PrintLine(parts):
             return f"print {', '.join(repr(p.text) if isinstance(p, Text) else show(p) for p in parts)}"
-        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough):
+        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough, after=after):
             over = f"({', '.join(_bound(v) for v in grid_vars)}) in ({', '.join(show(e) for e in extents)})"
             places = ", ".join(f"{name(t.buffer)} at {t.offset}" for t in tiles if t.buffer.view_of is None)
             shared = ", on one thread" if enough is None else f", shared from {enough} blocks on" if enough else ""
-            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{shared}{': ' if places else ''}{places}:"
+            end = "".join(f", then {show(s.value)}" for s in after if isinstance(s, Evaluate))
+            return f"grid {called!r} {over}, {scratch_bytes} bytes a core{shared}{end}{': ' if places else ''}{places}:"
         case _:
             return None
 

@@ -9,6 +9,7 @@ an eighth of the bytes of float32: a block expands its tile of them on chip or, 
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import language as T
@@ -54,26 +55,34 @@ def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str, threads
 
 
 def w4_program(m: int, n: int, k: int, group: int, block_m: int, block_n: int, block_k: int, dtype: str, threads: int = 0) -> PrimFunc:
-    """The tile program of Y = X W^T with four-bit W, for one shape and schedule. `block_k` is a multiple of `group`."""
+    """The tile program of Y = X W^T with four-bit W, for one shape and schedule. `block_k` is a multiple of `group` and of 8.
+
+    Words of eight weights are transposed, not the numbers that they become: weight p of word j of all rows is row 8 j + p of the operand.
+    """
 
     @T.prim_func
     def linear_w4(X: T.Tensor((m, k), dtype), Q: T.Tensor((n, k // 2), "uint8"), S: T.Tensor((n, k // group), "float32"), Y: T.Tensor((m, n), dtype)):
         with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
             x = T.alloc_shared((block_m, block_k), dtype)
-            q = T.alloc_shared((block_n, block_k // 2), "uint8")
-            w = T.alloc_shared((block_n, block_k), dtype)
+            q = T.alloc_shared((block_n, block_k // 8), "uint32")
+            turned = T.alloc_shared((block_k // 8, block_n), "uint32")
+            scales = T.alloc_shared((block_k // group, block_n), "float32")
+            w = T.alloc_shared((block_k, block_n), dtype)
             y = T.alloc_fragment((block_m, block_n), "float32")
+            packed = T.view(Q, (n, k // 8), "uint32")
             T.clear(y)
             for ko in T.Pipelined(k // block_k, num_stages=2):
                 T.copy(X[by * block_m, ko * block_k], x)
-                T.copy(Q[bx * block_n, ko * (block_k // 2)], q)
-                for i, j in T.Parallel(block_n, block_k // 2):
-                    scale = S[T.min(bx * block_n + i, n - 1), ko * (block_k // group) + j // (group // 2)]
-                    low = T.cast(q[i, j] & T.uint8(15), "float32") - 8.0
-                    high = T.cast(q[i, j] >> T.uint8(4), "float32") - 8.0
-                    w[i, 2 * j] = T.cast(low * scale, dtype)
-                    w[i, 2 * j + 1] = T.cast(high * scale, dtype)
-                T.gemm(x, w, y, transpose_B=True)
+                T.copy(packed[bx * block_n, ko * (block_k // 8)], q)
+                for j, i in T.Parallel(block_k // 8, block_n):
+                    turned[j, i] = q[i, j]
+                for g, i in T.Parallel(block_k // group, block_n):
+                    scales[g, i] = S[T.min(bx * block_n + i, n - 1), ko * (block_k // group) + g]
+                for j, i in T.Parallel(block_k // 8, block_n):
+                    for p, place in enumerate(range(0, 32, 4)):
+                        weight = T.cast(turned[j, i] >> T.uint32(place) & T.uint32(15), "float32") - 8.0
+                        w[8 * j + p, i] = T.cast(weight * scales[(8 * j + p) // group, i], dtype)
+                T.gemm(x, w, y)
             T.copy(y, Y[by * block_m, bx * block_n])
 
     result: PrimFunc = linear_w4
@@ -121,13 +130,23 @@ def w4_rows_program(m: int, n: int, k: int, group: int, block_n: int, dtype: str
     return result
 
 
-def default_w4_program(m: int, n: int, k: int, group: int, dtype: str, block_n: int = 64, block_k: int = 256, threads: int = 0) -> PrimFunc:
+def w4_schedule(group: int) -> tuple[int, int]:
+    """Rows and columns of W in a block of a product: its expanded weights stay in L1."""
+    whole = math.lcm(group, 8)
+    return 64, whole * max(1, 128 // whole)
+
+
+def default_w4_program(
+    m: int, n: int, k: int, group: int, dtype: str, block_n: int | None = None, block_k: int | None = None, threads: int = 0
+) -> PrimFunc:
     """The program that suits `m` rows of X: with a few, expanding the weights for a matrix product costs more than what it saves, on a CPU."""
     if threads:
-        return w4_program(m, n, k, group, 16 * min(4, -(-m // 16)), block_n, block_k, dtype, threads)
+        columns, depth = w4_schedule(group)
+        return w4_program(m, n, k, group, 16 * min(4, -(-m // 16)), block_n or columns, block_k or depth, dtype, threads)
     if m <= 4 and group % 8 == 0:
-        return w4_rows_program(m, n, k, group, block_n, dtype)
-    return w4_program(m, n, k, group, min(m, 16), block_n, block_k, dtype)
+        return w4_rows_program(m, n, k, group, block_n or 64, dtype)
+    rows, columns = w4_schedule(group)
+    return w4_program(m, n, k, group, min(m, 16), block_n or rows, block_k or columns, dtype)
 
 
 def gemv_schedule(n: int, k: int) -> tuple[int, int]:
@@ -157,14 +176,23 @@ def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, 
 
 
 def linear_w4(
-    m: int, n: int, k: int, *, group: int = 128, dtype: str = "float32", block_n: int = 64, block_k: int = 256, target: Any = None
+    m: int,
+    n: int,
+    k: int,
+    *,
+    group: int = 128,
+    dtype: str = "float32",
+    block_n: int | None = None,
+    block_k: int | None = None,
+    target: Any = None,
 ) -> JITKernel:
     """A kernel Y = X W^T for X (m, k), four-bit W (n, k) as bytes (n, k // 2) and scales (n, k // group), Y (m, n).
 
-    Raises: ValueError if `group` does not divide `block_k`, or `block_k` not `k`.
+    Raises: ValueError if `group` and 8 do not divide `block_k`, or `block_k` not `k`.
     """
-    if block_k % group or k % block_k:
-        raise ValueError(f"linear_w4: k={k} must be a multiple of block_k={block_k}, and that of group={group}")
+    block_k = block_k or w4_schedule(group)[1]
+    if block_k % group or block_k % 8 or k % block_k:
+        raise ValueError(f"linear_w4: k={k} must be a multiple of block_k={block_k}, and that of group={group} and of 8")
     threads = GPU_THREADS if gpu_of(target) else 0
     kernel: JITKernel = compiled(default_w4_program, target)(m, n, k, group, dtype, block_n, block_k, threads)
     return kernel

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.entry import entry, shorten
 from ..base.errors import ArgumentError, UnsupportedError
@@ -43,7 +43,11 @@ from .scorecard import record
 from .signature import ScalarSpec, Signature
 from .stages import Stage
 from .supply import KernelParam, TensorSupplyType
+from .targets import emulator
 from .timing import Clock, Timing, measure
+
+if TYPE_CHECKING:
+    from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,21 @@ class JITKernel:
     def _registers(self, machine: Machine) -> int | None:
         """The compiler's registers of a thread, for a report on a GPU; None where there are none."""
         return self.n_regs if machine.is_gpu else None
+
+    @entry
+    def sanitize(self, *args: Any, arch: str = "") -> Sanitized:
+        """The faults of a call: races, accesses outside or of what was never written, deadlocks, ... each with its line. Changes no array.
+
+        The kernel's CUDA text runs here, thread by thread, whatever its target: for `arch`, else the kernel's own, else sm_90a.
+        """
+        found: Sanitized = emulator().sanitize(self, args, arch)
+        return found
+
+    @entry
+    def count(self, *args: Any, arch: str = "") -> Counted:
+        """What each author's line of a call moves and computes on a GPU: requests, sectors, wavefronts, bytes, products. Runs as `sanitize` does."""
+        found: Counted = emulator().count(self, args, arch)
+        return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""

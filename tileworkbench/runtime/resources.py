@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..base.hardware import Machine
 from ..model.needs import kib
 from ..model.occupancy import Occupancy
 from .cubin import KernelFacts
-from .cuda_plan import KernelPlan
+
+if TYPE_CHECKING:
+    from .cuda_plan import KernelPlan  # a CPU's kernel needs no plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import ArgumentError, TileError, UnsupportedError
 from ..base.machine import Machine, preset_of_device
 from ..base.span import Span
-from ..codegen.cuda_source import CudaSource
+from ..codegen.cuda_source import CudaSource, misaligned
 from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
 from . import cache as disk
@@ -47,8 +47,8 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "2"
-Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
+ABI = "4"
+Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
 class Compiled:
@@ -57,20 +57,30 @@ class Compiled:
     entry = None  # there is no C function
     memory: Memory = cuda_arrays  # where its arrays live
 
-    def __init__(self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate) -> None:
+    def __init__(
+        self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate,
+        make_anywhere: Callable[[], Compiled] | None = None,
+    ) -> None:  # fmt: skip
         self.kernel, self.arch = kernel, arch
         self.library = folder / "kernel.cubin"
         self.cubin = self.library.read_bytes()
         self.source = (folder / "kernel.cu").read_text()
         self.plan = Plan.from_data(facts["plan"])
+        self.alignments = self.plan.alignments()
         self.kernels = tuple(KernelFacts.from_data(k) for k in facts["kernels"])
         self._facts, self._was_cached, self._translate = facts, was_cached, translate
+        self._make_anywhere = make_anywhere
+        self._made_anywhere: Compiled | None = None
         self._programs: dict[int, Program] = {}
         self._lock = fork_safe_lock()
 
     # ------------------------------------------------------------------ running
     def launch(self, call: BoundCall) -> None:
         """Start the kernel on bound arguments; waits only for kernels with assertions."""
+        wrong = next((b.spec.name for b in call.tensors if b.pointer % self.alignments.get(b.spec.name, 1)), None)
+        if wrong is not None:
+            self.anywhere(wrong).launch(call)
+            return
         arrays = _arrays(call)
         ordinal = self.ordinal(call, arrays)
         program = self.program(ordinal)
@@ -101,8 +111,8 @@ class Compiled:
         if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
             return None
         ordinal, program = next(iter(self._programs.items()))
-        check = (lambda stream: self._wait(program, stream)) if program.status else None
-        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1)
+        check = (lambda stream: self._wait(program, stream)) if program.must_wait else None
+        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1, alignments=self.alignments)
 
     def program(self, ordinal: int) -> Program:
         """The kernel loaded on a device. Raises UnsupportedError without a driver, CapacityError for a launch that cannot run there."""
@@ -141,6 +151,15 @@ class Compiled:
 
         return nanoseconds
 
+    def anywhere(self, name: str) -> Compiled:
+        """The kernel without accesses of several elements, for a call whose array `name` does not begin where those need it."""
+        if self._make_anywhere is None:
+            raise misaligned(name, self.kernel.name, self.alignments[name])
+        with self._lock:
+            if self._made_anywhere is None:
+                self._made_anywhere = self._make_anywhere()
+        return self._made_anywhere
+
     def _own_sizes(self, call: BoundCall) -> list[int]:
         """The bytes of the workspaces that only the text knows."""
         signature = call.signature
@@ -149,7 +168,7 @@ class Compiled:
         return [int(eval(text, HELPERS, values)) for _, text in self.plan.workspaces]  # the text is ours
 
     def _wait(self, program: Program, stream: int) -> None:
-        if program.status:
+        if program.must_wait:
             code = program.failed(stream)
             if code:
                 self.fail(code)
@@ -183,12 +202,7 @@ class Compiled:
 
     def machine(self) -> Machine:
         """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs this code."""
-        name = _device_name()
-        found = preset_of_device(name)
-        if name and found is None:
-            with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
-                return measure_cuda()
-        return found or machine_of(self.arch)
+        return machine_for(self.arch)
 
     def resources(self, machine: Machine | None = None) -> Resources:
         """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
@@ -213,14 +227,17 @@ class CudaTarget:
 
     def compile(self, kernel: Kernel, options: Options) -> Compiled:
         """The machine code of `kernel` for `options.arch`, else for the device here, from disk or made now."""
+        return self._compile(kernel, options, self.translate, lambda: self._compile(kernel, options, partial(self.translate, aligned=False), None))
+
+    def _compile(self, kernel: Kernel, options: Options, translate: Translate, anywhere: Callable[[], Compiled] | None) -> Compiled:
         compiler = require_nvrtc()
         arch = choose_arch(options.arch, compiler.architectures())
-        key = disk.key_of("cuda", ABI, package_stamp(), fingerprint(kernel), arch, compiler.name, *options.compile_flags)
+        key = disk.key_of("cuda", ABI, package_stamp(), fingerprint(kernel), arch, compiler.name, str(anywhere is not None), *options.compile_flags)
         fresh: list[tuple[CudaSource, tuple[PassRecord, ...]]] = []
 
         def build(folder: Path) -> dict[str, Any]:
             start = time.perf_counter()
-            source, records = self.translate(kernel, arch)
+            source, records = translate(kernel, arch)
             fresh.append((source, records))
             check_source(source, kernel, arch, options.schedule)
             _, dims, scalars = parameters_of(kernel)
@@ -233,7 +250,7 @@ class CudaTarget:
             return json_facts(made) | times | {"plan": plan.data()}
 
         entry, was_cached = disk.get_or_build(key, build)
-        compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, self.translate)
+        compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, translate, anywhere)
         if fresh:
             compiled.__dict__["_again"] = fresh[0]
         return compiled
@@ -253,6 +270,16 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
         return parse_arch(asked, known)
     driver = find_driver()
     return driver.device(driver.current_ordinal()).arch if driver is not None else DEFAULT
+
+
+def machine_for(arch: str) -> Machine:
+    """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs code for `arch`."""
+    name = _device_name()
+    found = preset_of_device(name)
+    if name and found is None:
+        with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
+            return measure_cuda()
+    return found or machine_of(arch)
 
 
 def _arrays(call: BoundCall) -> list[Any]:
@@ -277,4 +304,4 @@ def _device_name() -> str:
 
 TARGET = CudaTarget(translate_gpu)
 
-__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch"]
+__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch", "machine_for"]

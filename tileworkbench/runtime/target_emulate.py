@@ -5,11 +5,12 @@ Kernels take and return NumPy arrays.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,24 +18,30 @@ from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap
+from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap, alignments, misaligned
 from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from . import emulating, toolchain
-from .arguments import BoundCall
+from .arguments import BoundCall, bind
 from .cuda_plan import parameters_of
 from .executable import AssertSite, CompileFacts, raise_assertion
 from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
 from .gpu_limits import check_source, machine_of
 from .host_program import host_lines, make_run
+from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
+from .signature import Signature
 from .translate_cuda import translate_cuda
 
 MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
+
+
+class _Stop(Exception):  # it leaves the host program, and is no error
+    pass
 
 
 class Emulated:
@@ -43,10 +50,10 @@ class Emulated:
     entry: Entry | None = None
     is_timed = False  # its time says nothing about a GPU
 
-    def __init__(self, kernel: Kernel, arch: str, schedule: Mapping[str, Any] | None = None) -> None:
-        self.kernel, self.arch = kernel, arch
+    def __init__(self, kernel: Kernel, arch: str, schedule: Mapping[str, Any] | None = None, *, aligned: bool = True) -> None:
+        self.kernel, self.arch, self.schedule, self._aligned = kernel, arch, schedule, aligned
         start = time.perf_counter()
-        self.made, self.passes = translate_cuda(kernel, arch)
+        self.made, self.passes = translate_cuda(kernel, arch, aligned)
         check_source(self.made, kernel, arch, schedule)
         self._passes_ms = (time.perf_counter() - start) * 1e3
 
@@ -61,6 +68,20 @@ class Emulated:
     @cached_property
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
+
+    def fitting(self, call: BoundCall) -> Emulated:
+        """This, or the kernel without accesses that the addresses of the call's arrays are not multiples of."""
+        needed = alignments(self.made.kernels)
+        wrong = next((b.spec.name for b in call.tensors if b.pointer % needed.get(b.spec.name, 1)), None)
+        if wrong is None:
+            return self
+        if not self._aligned:
+            raise misaligned(wrong, self.kernel.name, needed[wrong])
+        return self._anywhere
+
+    @cached_property
+    def _anywhere(self) -> Emulated:
+        return Emulated(self.kernel, self.arch, self.schedule, aligned=False)
 
     @cached_property
     def _host(self) -> Callable[..., None]:
@@ -82,15 +103,20 @@ class Emulated:
         """Run every launch on the bound arrays."""
         self.run(call)
 
-    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[RunResult, ...]:
-        """Run every launch on the bound arrays: what each left, faults and counters if asked for. Raises for the first fault unless `sanitize`."""
+    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[tuple[str, RunResult], ...]:
+        """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
+
+        Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
+        """
+        if (other := self.fitting(call)) is not self:
+            return other.run(call, sanitize=sanitize, count=count)
         values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
         for buffer in (*call.signature.workspaces, *self.made.workspaces):
             arrays[buffer.name] = np.empty([evaluate(d, values) for d in buffer.shape], buffer.type.to_numpy())
             fresh.add(buffer.name)
-        results: list[RunResult] = []
+        results: list[tuple[str, RunResult]] = []
 
         def launch(number: int, bound: dict[str, Any]) -> None:
             made, known = self.made.kernels[number], {**values, **bound}
@@ -108,12 +134,15 @@ class Emulated:
                 self.fail(failed.number)
                 raise
             sys.stdout.write(result.printed)
-            results.append(result)
+            results.append((made.name, result))
+            if any(f.kind in ("deadlock", "divergent") for f in result.findings):
+                raise _Stop
             given = emulated.kernel.parameters
             fresh.difference_update(p.name for p, g in zip(made.params, given, strict=True) if isinstance(p, Pointer) and not g.is_read_only)
 
         signature = call.signature
-        self._host(launch, self.fail, *(call.dims[name] for name in signature.dims), *(call.scalars[s.name] for s in signature.scalars))
+        with contextlib.suppress(_Stop):
+            self._host(launch, self.fail, *(call.dims[name] for name in signature.dims), *(call.scalars[s.name] for s in signature.scalars))
         return tuple(results)
 
     @staticmethod
@@ -142,6 +171,19 @@ class Emulated:
         return machine_of(self.arch)
 
 
+class Inspected(Protocol):
+    """A kernel of any target that the emulator is asked about."""
+
+    @property
+    def ir(self) -> Kernel: ...
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def executable(self) -> Any: ...
+    @property
+    def options(self) -> Options: ...
+
+
 class EmulateTarget:
     """The emulator; `options.arch` says of which architecture, sm_90a if it does not."""
 
@@ -153,6 +195,23 @@ class EmulateTarget:
     def compile(self, kernel: Kernel, options: Options) -> Emulated:
         """The CUDA text of `kernel`; it is compiled at the first call."""
         return Emulated(kernel, parse_arch(options.arch or DEFAULT), options.schedule)
+
+    def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
+        """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
+        return sanitized(kernel.ir.name, *self._run(kernel, args, arch, sanitize=True))
+
+    def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
+        """What a call of `kernel` does, counted."""
+        return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+
+    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
+        """The architecture and what each launch left, of a run on copies of `args`."""
+        own = kernel.executable
+        arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
+        call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
+        if not isinstance(own, Emulated) or own.arch != arch:
+            own = Emulated(kernel.ir, arch, kernel.options.schedule)
+        return arch, own.run(call, **how)
 
 
 TARGET = EmulateTarget()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from ..base.errors import TileValueError, UnsupportedError
 from .executable import Target
@@ -61,6 +62,11 @@ def get_target(name: str) -> Target:
     if value is None:
         raise TileValueError(f"there is no target {name!r}", hint=f"the targets here are {', '.join(target_names())}")
     return _load(value)
+
+
+def emulator() -> Any:
+    """The emulator, which also says what a kernel does wrong and what it moves (`sanitize`, `count`). Raises UnsupportedError where it cannot run."""
+    return choose_target("emulate")
 
 
 def choose_target(name: str) -> Target:

@@ -16,15 +16,15 @@ from .executable import PassRecord
 from .recording import run_and_record
 
 
-def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
-    """Lower and emit: the CUDA text for `arch` without the device library, and a record of every pass."""
-    lowered, records = run_and_record(kernel, cuda_steps(arch_number(arch)))
+def translate_cuda(kernel: Kernel, arch: str, aligned: bool = True) -> tuple[CudaSource, tuple[PassRecord, ...]]:
+    """Lower and emit: the CUDA text for `arch` without the device library, and a record of every pass. `aligned` as in `cuda_steps`."""
+    lowered, records = run_and_record(kernel, cuda_steps(arch_number(arch), aligned))
     return emit_cuda(lowered, lambda name: why_missing(name, arch)), records
 
 
-def translate_gpu(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
+def translate_gpu(kernel: Kernel, arch: str, aligned: bool = True) -> tuple[CudaSource, tuple[PassRecord, ...]]:
     """`translate_cuda` with the device functions that the text calls in front: what NVRTC compiles."""
-    source, records = translate_cuda(kernel, arch)
+    source, records = translate_cuda(kernel, arch, aligned)
     return with_library(source, arch), records
 
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 from ..analysis.access import flat_offset
 from ..analysis.linear import to_expr
 from ..analysis.tile_forms import form_offset
-from ..base.dtypes import INDEX
+from ..base.dtypes import BOOL, INDEX
 from ..base.errors import TileBoundsError, UnsupportedError
-from ..ir.build import TRUE, cast, choose, every, index
+from ..ir.build import TRUE, both, cast, choose, every, index
+from ..ir.device import DeviceCall
 from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, const
 from ..ir.lowered import Address, AtomicOp, Element, SetElement
+from ..ir.node import replace
 from ..ir.stmt import Atomic, Evaluate, If, Kernel, Launch, Let, Region, Stmt, Store
 from ..ir.tile_form import TileForm
 from .scoped import Result, Scoped
@@ -52,6 +54,8 @@ class _Flatten(Scoped):
                 return self.division(expr, a)
             case Binary("add" | "sub" | "mul" as op, Const(x), Const(y)) if expr.dtype.is_int:
                 return const({"add": int(x) + int(y), "sub": int(x) - int(y), "mul": int(x) * int(y)}[op], expr.dtype)
+            case Binary("add", a, Const(0)) if expr.dtype == INDEX:
+                return a
             case Cast(Const(x, kind), to) if kind.is_int and to.is_int:
                 return const(int(x), to)
             case Binary("shr", a, Const(count)) if expr.dtype == INDEX and 0 < int(count) < 62:
@@ -79,8 +83,17 @@ class _Flatten(Scoped):
         match stmt:
             case Atomic():
                 return self.atomic(stmt)
+            case DeviceCall(args=args):
+                return replace(stmt, args=tuple(self.decided(a) if a.dtype == BOOL else a for a in args))
             case _:
                 return stmt
+
+    def decided(self, cond: Expr) -> Expr:
+        """`cond` without the tests that certainly hold."""
+        if isinstance(cond, Binary) and cond.op == "and":
+            return both(self.decided(cond.a), self.decided(cond.b))
+        known = self.bounds.truth(cond)
+        return cond if known is None else Const(known, BOOL)
 
     def division(self, expr: Binary, a: Expr) -> Expr:
         """Floor division is C's where the numerator is not negative; multiples of the divisor go away."""

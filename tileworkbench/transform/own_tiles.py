@@ -11,9 +11,9 @@ Requires: tile operations, single atomics.  Preserves: operations of the whole b
 
 from __future__ import annotations
 
-from ..analysis.uniform import Uniformity, touches_private
-from ..ir.node import Node, replace, rewrite
-from ..ir.stmt import Body, Copy, Fill, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Scan, Stmt, While
+from ..analysis.uniform import Uniformity, is_private, touches_private
+from ..ir.node import Node, replace, rewrite, walk
+from ..ir.stmt import Body, Copy, Fill, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, While
 from .names import Names
 from .thread_private import scalarise
 
@@ -60,5 +60,5 @@ class _Own:
 
     def is_own(self, stmt: Stmt) -> bool:
         if self.uniform is None:
-            return not isinstance(stmt, ParallelFor) and touches_private(stmt)
+            return any(isinstance(n, Region) and is_private(n.buffer) for n in walk(stmt))  # places that depend on such a buffer are one to all
         return touches_private(stmt) or not self.uniform.is_uniform(stmt)

@@ -10,18 +10,18 @@ Requires: flat accesses, no tile operations.  Preserves: everything else.
 
 from __future__ import annotations
 
-from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
 from ..base.errors import CapacityError
 from ..ir.build import cast
+from ..ir.device import DeviceValue
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
-from ..ir.node import Node, rewrite, walk
+from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names, with_fixed_end
-
-_ALIGN = 128
+from .share_tiles import ALIGN, alignment_of
+from .stay_on_chip import KIND as BLOCKS
 
 
 def place_threads(kernel: Kernel) -> Kernel:
@@ -32,7 +32,8 @@ def place_threads(kernel: Kernel) -> Kernel:
     def change(node: Node) -> Node | tuple[Node, ...]:
         match node:
             case For(var, start, stop, body, step, kind):
-                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span), names)
+                by = cast(DeviceValue("twb_blocks_x", (), DType("uint32")), INDEX) if kind == BLOCKS else None
+                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", by=by, span=node.span), names)
             case PipelinedFor(var, start, stop, body):
                 return with_fixed_end(Loop(var, start, stop, body, span=node.span), names)
             case Launch():
@@ -52,7 +53,8 @@ def _grid(launch: Launch, name: str) -> Grid:
     head: list[Stmt] = [
         Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)
     ]
-    offset = 0
+    places = {p.buffer: p.offset for p in launch.places}
+    offset = max((p.end for p in launch.places), default=0)
     for buffer in launch.allocs:
         if buffer.view_of is not None or buffer not in used:
             continue
@@ -61,16 +63,18 @@ def _grid(launch: Launch, name: str) -> Grid:
         if buffer.scope in ("local", "var"):
             head.append(Declare(buffer, span=buffer.span))
             continue
-        form = form_of(launch.forms, buffer)
-        align = _ALIGN if form is None else form.alignment
+        if buffer in places:
+            tiles.append(Tile(buffer, places[buffer]))
+            continue
+        align = alignment_of(buffer, launch.forms)
         offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
-        offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
+        offset += -(-buffer.static_bytes() // ALIGN) * ALIGN
     for view in views(buffers):  # each behind what it views
         if view.scope in ("local", "var"):
             head.append(Declare(view, span=view.span))
         else:
             tiles.append(Tile(view, 0))
-    threads = tuple(launch.threads)
     body = (*head, *launch.body)
-    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=threads, views=launch.views, span=launch.span)
+    grid = Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=launch.threads, span=launch.span)
+    return replace(grid, views=launch.views, remarks=launch.remarks)

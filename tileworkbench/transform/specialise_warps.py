@@ -29,7 +29,7 @@ from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
 from .names import Names
-from .stay_on_chip import is_even, stay_on_chip
+from .stay_on_chip import KIND, is_even, stay_on_chip
 
 GROUP, WARP = 128, 32
 U32 = DType("uint32")
@@ -137,7 +137,7 @@ class _Specialise:
         shape = (index(first.stages),)
         full, empty = (Buffer(self.names.fresh(f"{hint}_{word}"), shape, DType("uint64"), "shared") for word in ("full", "empty"))
         loops = first.loops
-        simple = not loops or depth == 1 and is_const(loops[-1].start, 0) and _step(loops[-1]) == 1
+        simple = not loops or depth == 1 and is_const(loops[-1].start, 0) and _counts(loops[-1])
         counters = None if simple else (self.names.scalar(f"{hint}_loaded", U32), self.names.scalar(f"{hint}_used", U32))
         slot = _Slot(copies, full, empty, counters, bool(loops))
         self.made += [full, *((empty,) if slot.is_repeated else ()), *(counters or ())]
@@ -289,8 +289,9 @@ def _folded(op: str, a: Expr, by: int) -> Expr:
     return Binary(op, a, index(by))
 
 
-def _step(loop: For | PipelinedFor) -> int:
-    return loop.step if isinstance(loop, For) else 1
+def _counts(loop: For | PipelinedFor) -> bool:
+    """Whether the loop's variable counts its turns."""
+    return isinstance(loop, PipelinedFor) or loop.step == 1 and loop.kind != KIND
 
 
 def _does(body: Body) -> bool:

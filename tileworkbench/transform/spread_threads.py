@@ -21,7 +21,7 @@ from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.device import DeviceCall, Specialised
+from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
@@ -29,6 +29,7 @@ from ..ir.stmt import (
     Atomic,
     Body,
     Collective,
+    Copy,
     For,
     Gemm,
     If,
@@ -39,6 +40,7 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
+    Region,
     Scan,
     Stmt,
     Store,
@@ -47,21 +49,24 @@ from ..ir.stmt import (
 )
 from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
-from .barriers import leaves, runs
+from .barriers import leaves, meets_first, runs, sharing
+from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
+from .spread_async import spread_async
+from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
-from .spread_wgmma import spread_wgmma
+from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
-    names = Names(kernel)
+    names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
@@ -69,9 +74,10 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
 class Spread:
     """One launch on its way."""
 
-    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+    def __init__(self, launch: Launch, arch: int, names: Names, certain: Sequence[Region] = ()) -> None:
         self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
+        self.certain = {id(region) for region in certain}  # which live as long as the kernel
         body = launch.body if self.roles is None else self.roles.consumers
         self.place: Placement = place_fragments(replace(launch, body=body), arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
@@ -82,6 +88,7 @@ class Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        self.sharing = sharing(launch.places)
         groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
         self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
@@ -92,7 +99,8 @@ class Spread:
         body = (*self.start, *body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms)
         return launch if self.roles is None else in_roles(launch, self.roles, self.names)
 
     @property
@@ -116,6 +124,8 @@ class Spread:
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
             reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
+            if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
+                reads, writes = {stmt.src.buffer.root}, set()
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
             if not isinstance(stmt, Sync):
@@ -126,9 +136,11 @@ class Spread:
     def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
 
-        Where iterations are blocks, what they leave in global memory is nothing to the next one.
+        Where iterations are blocks, what they leave in global memory is nothing to the next one. A body that begins with a barrier settles it itself.
         """
         reads, writes = self.shared([*body, *again])
+        if meets_first(body):
+            reads, writes = set(), set()
         if are_blocks:
             reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
@@ -147,8 +159,13 @@ class Spread:
 
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
-        if reads & self.wrote or writes & (self.read | self.wrote):
+        wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
+        if reads & wrote or writes & (read | wrote):
             out += self.meet(None if stmt is None else stmt.span)
+
+    def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
+        """`tiles`, and those that share bytes with them."""
+        return tiles.union(*(self.sharing[b] for b in tiles if b in self.sharing)) if self.sharing else tiles
 
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
@@ -165,9 +182,14 @@ class Spread:
             case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
                 return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
-                return spread_product(stmt, self)
+                unit = self.place.units[id(stmt)]
+                return spread_mma(stmt, unit, self) if unit.kind == "mma" else spread_product(stmt, self)
+            case WaitProducts():
+                return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
+            case Copy():
+                return spread_async(stmt, self)
             case For() | PipelinedFor() | While():
                 return (self.repeated(stmt),)
             case If(_, then, other):
@@ -327,6 +349,10 @@ class Spread:
         assert table is not None
         at = register_at(placed, table, register)
         return None if at is None else Load(self.arrays[buffer], (at,))
+
+    def is_inside(self, region: Region) -> bool:
+        """Whether an operand of a product needs no test."""
+        return id(region) in self.certain
 
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer:
         """A new array of each thread."""

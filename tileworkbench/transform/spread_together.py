@@ -12,9 +12,12 @@ visible, and those without tile operations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir.expr import Buffer, Expr
 from ..ir.node import Node, rewrite, walk
-from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Scan, Stmt, Sync, While
+from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, Sync, While
+from .certain_regions import certain_regions
 from .names import Names
 from .spread_threads import Spread, head
 
@@ -23,11 +26,11 @@ TILE_OPERATIONS = (ParallelFor, Gemm, Reduce, Scan)
 
 def spread_together(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` without tile operations in thread-level launches, for compute capability `arch`."""
-    names = Names(kernel)
+    names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
         if isinstance(node, Launch) and node.threads_used and _has_operation(node.body):
-            return _Together(node, arch, names).launch()
+            return _Together(node, arch, names, certain).launch()
         return node
 
     return rewrite(kernel, change)
@@ -43,8 +46,8 @@ class _Together(Spread):
     Threads' statements with no operation between them have their barriers already.
     """
 
-    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
-        super().__init__(launch, arch, names)
+    def __init__(self, launch: Launch, arch: int, names: Names, certain: Sequence[Region]) -> None:
+        super().__init__(launch, arch, names, certain)
         self.since_read = set(self.read)
         self.since_wrote = set(self.wrote)
 

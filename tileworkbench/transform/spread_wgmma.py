@@ -17,7 +17,7 @@ from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
 from ..base.dtypes import INDEX, INT32, DType
 from ..ir.build import add, cast, index
-from ..ir.device import DeviceCall, DeviceValue, Registers
+from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, Var
 from ..ir.stmt import Body, Gemm, Let, Region, Stmt, Store
 from ..ir.tile_form import TileForm
@@ -79,10 +79,20 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
             else:
                 left = a.at(step, 64 * block)
             out.append(DeviceCall(name, (d, left, b.at(step, 0), keep), constants))
-    out += [DeviceCall("twb_wgmma_commit"), DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (whole,))]
+    out += [DeviceCall("twb_wgmma_commit"), DeviceCall("twb_keep", (whole,))]
+    if held is not None and stmt.is_async:
+        return tuple(out)
+    out += [DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (whole,))]
     if held is None:
         out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, _moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
     return tuple(out)
+
+
+def spread_wait(stmt: WaitProducts, s: Spreading) -> Body:
+    """`stmt` for a thread: results that lie in its registers stay where they are meanwhile."""
+    arrays = [s.arrays[r.buffer] for r in stmt.results if r.buffer in s.arrays]
+    kept = [DeviceCall("twb_keep", (Registers(a, index(0), int(a.static_shape()[0]), a.type),)) for a in arrays]
+    return (DeviceCall("twb_wgmma_wait", constants=(stmt.left,), span=stmt.span), *kept)
 
 
 class _Factor:

@@ -1,8 +1,9 @@
 """Blocks that stay: as many as there are multiprocessors, each doing one block of the author's grid after the other.
 
 Before:  launch blocks (bx, by) in (16, 32): body
-After:   launch blocks (cta) in (min(multiprocessors, 512)): for turn in blocks(0, (511 - cta) // count + 1):
-             let block = cta + turn * count; let bx = block % 16; let by = block // 16; body
+After:   launch blocks (cta) in (min(multiprocessors, 512)): for block in blocks(cta, 512): let bx = block % 16; let by = block // 16; body
+
+The loop goes on by the number of blocks that were launched.
 
 Blocks are independent, so any order is right. What runs ahead of a block then runs ahead into the next one, whose first tiles arrive while this one
 still stores its results.
@@ -12,15 +13,15 @@ Requires: a launch of which one block fills a multiprocessor.
 
 from __future__ import annotations
 
-from ..base.dtypes import INDEX, DType
-from ..ir.build import add, cast, index, mul
-from ..ir.device import SMS, DeviceValue
-from ..ir.expr import Binary, Const, Expr, Var
+from ..base.dtypes import INDEX
+from ..ir.build import cast, index, mul
+from ..ir.device import SMS
+from ..ir.expr import Binary, Expr, Var
 from ..ir.node import replace, walk
 from ..ir.stmt import For, If, Launch, Let, PipelinedFor, Stmt
 from .names import Names
 
-KIND = "blocks"  # of the loop: its iterations are blocks
+KIND = "blocks"
 
 
 def stay_on_chip(launch: Launch, names: Names) -> Launch:
@@ -28,20 +29,14 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
     count: Expr = index(1)
     for extent in launch.grid:
         count = mul(count, cast(extent, INDEX))
-    cta, turn, block = names.var("cta"), names.var("turn"), names.var("block")
-    stride = names.var("ctas")
-    end = Binary("sub", count, index(1)) if not isinstance(count, Const) else index(int(count.value) - 1)
-    lets: list[Stmt] = [Let(block, Binary("min", add(cta, mul(turn, stride)), end))]  # never more than the end, but that shows only here
+    cta, block = names.var("cta"), names.var("block")
+    lets: list[Stmt] = []
     rest: Expr = block
     for var, extent in zip(launch.block_vars[:-1], launch.grid[:-1], strict=True):
         lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
         rest = Binary("floordiv", rest, cast(extent, INDEX))
     lets.append(Let(launch.block_vars[-1], rest))
-    turns = add(Binary("floordiv", Binary("sub", end, cta), stride), index(1))
-    body = (
-        Let(stride, cast(DeviceValue("twb_blocks_x", (), DType("uint32")), INDEX)),
-        For(turn, index(0), turns, (*lets, *launch.body), kind=KIND, span=launch.span),
-    )
+    body = (For(block, cta, count, (*lets, *launch.body), kind=KIND, span=launch.span),)
     return replace(launch, grid=(Binary("min", Var(SMS), count),), block_vars=(cta,), body=body)
 
 

@@ -28,7 +28,7 @@ from ..ir.stmt import Evaluate, Kernel, Launch, ParallelFor, Return, Stmt
 from .scoped import Result, Scoped
 from .stream_stores import is_large
 
-_TURN = "twb_turn_f32"
+_TURN = "twb_turn_32"
 _FAR = 1024  # elements from row to row: memory pages of their own
 _SHORT = 256  # elements of a row that the processor does not see coming by itself
 _LINE = 16  # elements of a cache line
@@ -62,7 +62,7 @@ class _Turn(Scoped):
     def call(self, dst: Buffer, to: Linear, src: Buffer, where: Linear, loop: tuple[Var, Var], sizes: tuple[int, int]) -> LibraryCall | None:
         """The call, if neighbours along one loop are side by side in `dst` and neighbours along the other in `src`."""
         along = next((n for n in (0, 1) if to.coefficient(loop[n]) == 1 and where.coefficient(loop[1 - n]) == 1), None)
-        if along is None or dst.type != FLOAT32 or src.type != FLOAT32 or self.aliasing.may_share(dst, src):
+        if along is None or dst.type != src.type or dst.type.bits != 32 or self.aliasing.may_share(dst, src):
             return None
         inner, outer = loop[along], loop[1 - along]
         ldd, lds = to.coefficient(outer), where.coefficient(inner)
@@ -88,6 +88,7 @@ class _Turn(Scoped):
             not (isinstance(ldd, Const) and isinstance(rows, Const) and isinstance(cols, Const))
             or int(ldd.value) % _LINE
             or dst.buffer.scope != "global"
+            or dst.buffer.type != FLOAT32
         ):
             return None
         uses = [n for n in walk(launch) if isinstance(n, (Element, Address, SetElement, CopyElements)) and dst.buffer.root in _touched(n)]
@@ -125,7 +126,7 @@ def _with_fetches(launch: Launch, scope: Scoped) -> Launch:
             case Loop(var, start, Const(rows), (CopyElements(_, _, src, offset, Const(count)),)) if is_const(start, 0) and src.scope == "global":
                 form = scope.bounds.sum(offset)
                 reads += _fetch("twb_fetch_f32", src, form.without(var), form.coefficient(var), int(rows), int(count), launch)
-            case Evaluate(LibraryCall("twb_turn_f32", (Address(dst, to), Const(ldd), _, _, Const(rows), Const(cols)))) if dst.scope == "global":
+            case Evaluate(LibraryCall("twb_turn_32", (Address(dst, to), Const(ldd), _, _, Const(rows), Const(cols)))) if dst.scope == "global":
                 writes += _fetch("twb_fetch_to_write_f32", dst, scope.bounds.sum(to), int(ldd), int(rows), int(cols), launch)
             case _:
                 pass

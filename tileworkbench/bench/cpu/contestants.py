@@ -41,7 +41,8 @@ def _kernel(p: Problem) -> tuple[JITKernel, str, tuple[int, ...], str]:
             return compile(linear.gemv_program(n, k, block_n, block_k, p.dtype)), f"{block_n}x{block_k}", (n,), ""
         case "w4":
             m, n, k = p.shape
-            return compile(linear.default_w4_program(m, n, k, SCALE_COLUMNS, p.dtype)), "64x256" if m > 4 else "64 rows", (m, n), ""
+            words = "x".join(map(str, linear.w4_schedule(SCALE_COLUMNS))) if m > 4 else "64 rows"
+            return compile(linear.default_w4_program(m, n, k, SCALE_COLUMNS, p.dtype)), words, (m, n), ""
         case "attention":
             b, h, seq, dim = p.shape
             a = attention.default_schedule(seq, dim, p.dtype, p.is_causal)

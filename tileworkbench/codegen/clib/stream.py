@@ -2,8 +2,8 @@
 
 Only whole lines may go that way; a line that is also written the usual way would have to leave the cache again. A row that is made in pieces
 keeps the begun line at the end of a piece in front of the next one, so only the first and the last line of the row are written the usual way,
-element by element. `twb_stream_end` puts all these stores in front of all later ones, as others see them; it waits for memory, so it is called
-once a block.
+element by element. `twb_stream_end` puts all these stores in front of all later ones, as others see them; it waits for memory, so a core calls it
+once a launch, after its blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Transposing a tile of float32, and asking for memory ahead of time.
+"""Transposing a tile of 32-bit elements, and asking for memory ahead of time.
 
-`twb_turn_f32` makes vectors of four columns out of 16-byte pieces of rows that lie four apart, and transposes these within each 16 bytes; a
+`twb_turn_32` makes vectors of four columns out of 16-byte pieces of rows that lie four apart, and transposes these within each 16 bytes; a
 gather of a column would cost ten times as much. `twb_turn_stream_f32` writes whole lines past the caches, asks for the others
-four rows ahead, and for the next tile meanwhile.
+four rows ahead (where there are any: a line in a cache is no use to a store past it), and for the next tile meanwhile.
 `twb_fetch_f32` and `twb_fetch_to_write_f32` ask for the cache lines of a row's elements.
 """
 
@@ -40,6 +40,7 @@ _LOADS = {
 }
 _PAST = "twb_past_f32($place, $value);\n"
 _TURN = f"""\
+float *const d = to; const float *const s = from; /* nothing is done to an element: any 32 bits */
 const int64_t n = rows & -4, m = cols & -TWB_LANES;
 for (int64_t i = 0; i < n; i += 4) for (int64_t j = 0; j < m; j += TWB_LANES) {{
 const float *const p = s + j * lds + i; float *const q = d + i * ldd + j;
@@ -71,6 +72,7 @@ _FOUR = (
 _TURN_STREAM = f"""\
 const int64_t begun = (-(int64_t)(__INTPTR_TYPE__)d & 63) / 4, head = begun < cols ? begun : cols, n = rows & -4;
 for (int64_t i = -4; i < n; i += 4) {{
+if (head || cols % 16)
 for (int64_t l = i + 4; l < i + 8 && l < rows; l++) {{ __builtin_prefetch(d + l * ldd, 1); __builtin_prefetch(d + l * ldd + cols - 1, 1); }}
 if (i < 0) continue;
 for (int64_t r = i * cols / rows; r < (i + 4) * cols / rows; r++)
@@ -90,7 +92,7 @@ for (int64_t i = n; i < rows; i++) for (int64_t j = 0; j < cols; j++) d[i * ldd 
 
 
 def turn_functions() -> tuple[CFunction, ...]:
-    """`twb_turn_f32`: d[i * ldd + j] = s[j * lds + i] for i < rows, j < cols; `twb_fetch*_f32`: the lines of `n` elements of each of `rows` rows.
+    """`twb_turn_32`: d[i * ldd + j] = s[j * lds + i] for i < rows, j < cols; `twb_fetch*_f32`: the lines of `n` elements of each of `rows` rows.
 
     `twb_turn_stream_f32` is the first for rows of d that begin alike in a line (ldd is a multiple of 16); `next`, with rows `ldn` apart, is what s
     will be a copy of next. `twb_stream_end` has to follow some time. `twb_ask_ahead`: the lines of `bytes` bytes.
@@ -103,7 +105,7 @@ def turn_functions() -> tuple[CFunction, ...]:
 
     return (
         apart(function(
-            "void twb_turn_f32(float *restrict d, int64_t ldd, const float *restrict s, int64_t lds, int64_t rows, int64_t cols)", _TURN,
+            "void twb_turn_32(void *restrict to, int64_t ldd, const void *restrict from, int64_t lds, int64_t rows, int64_t cols)", _TURN,
             "twb_join4", "twb_join2", declares=TYPES,
         )),
         function("void twb_past_f32(float *p, twb_vf v)", _STORE_PAST, declares=TYPES),
