@@ -171,3 +171,23 @@ def test_passes_leave_other_kernels_alone() -> None:
     kernel = plain.kernel
     assert own_tiles(kernel) is kernel and spread_together(kernel) is kernel and insert_barriers(kernel) is kernel
     assert not any(isinstance(n, (ParallelFor, Collective)) for n in walk(run_steps(kernel, cuda_steps(80))))
+
+
+def test_what_an_iteration_reads_back_where_threads_hold_copies() -> None:
+    @T.prim_func
+    def back(X: T.Tensor((16,), "int32"), Y: T.Tensor((16,), "int32"), Z: T.Tensor((16,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            s, f = T.alloc_shared((16,), "int32"), T.alloc_fragment((16,), "int32")
+            T.copy(X, s)
+            for i in T.Parallel(16):
+                s[i] = s[i] + 1
+                if s[i] > 0:
+                    s[i] = s[i] * 10
+                f[i] = s[i]
+            T.copy(f, Y)
+            T.copy(s, Z)
+
+    x, y, z = numbers(8, 16, dtype="int32"), np.zeros(16, np.int32), np.zeros(16, np.int32)
+    run(back, x, y, z)
+    want = np.where(x + 1 > 0, (x + 1) * 10, x + 1)
+    assert np.array_equal(y, want) and np.array_equal(z, want)
