@@ -191,3 +191,22 @@ def test_what_an_iteration_reads_back_where_threads_hold_copies() -> None:
     run(back, x, y, z)
     want = np.where(x + 1 > 0, (x + 1) * 10, x + 1)
     assert np.array_equal(y, want) and np.array_equal(z, want)
+
+
+def test_ends_of_loops_that_bind_less_tightly_than_a_comparison() -> None:
+    @T.prim_func
+    def ends(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            total = T.alloc_var("int32", init=0)
+            for k in T.serial(T.if_then_else(X[tx] > 0, tx % 4, 7)):
+                total = total + k + 1
+            for _ in T.serial(tx & 5):
+                total = total + 100
+            Y[tx] = total
+
+    x, y = numbers(9, 64, dtype="int32"), np.zeros(64, np.int32)
+    run(ends, x, y)
+    i = np.arange(64)
+    count = np.where(x > 0, i % 4, 7)
+    assert np.array_equal(y, count * (count + 1) // 2 + 100 * (i & 5))
