@@ -16,7 +16,7 @@ from .problems import PROBLEMS
 from .result import FAILED, Result
 
 START_S = 180.0  # PyTorch, the driver and the GPU's first context
-PLAY_S = 120.0  # a problem, its compiler included
+PLAY_S = 60.0  # a problem, its compiler included
 COMMAND = (sys.executable, "-m", "tileworkbench.bench.gpu.worker")
 
 

@@ -51,7 +51,12 @@ class Found:
             *map(line, ran),
             *(f"{r.problem.name:<40} {r.status}: {r.why} ({r.schedule or 'not compiled'})" for r in rest),
         ]
-        return "\n".join([*lines, *self._means(), ", ".join(f"{k} {v}" for k, v in self.about.items()), *NOTES])
+        return "\n".join([*lines, *self._means(), *self._copies(), ", ".join(f"{k} {v}" for k, v in self.about.items()), *NOTES])
+
+    def _copies(self) -> list[str]:
+        """How fast PyTorch copies on this GPU, as far as it was measured."""
+        rates = [r.copy_rate for r in self.results if r.copy_rate]
+        return [f"a copy moved {min(rates):.0f} to {max(rates):.0f} GB/s, read and written"] if rates else []
 
     def _means(self) -> list[str]:
         """The geometric mean and the least of each group's ratios."""
