@@ -7,7 +7,6 @@ import pytest
 from gpu.programs import made, run
 
 import tileworkbench.language as T
-from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.ir.node import walk
 from tileworkbench.ir.stmt import Collective, ParallelFor
 from tileworkbench.transform.cuda_lowering import cuda_steps
@@ -103,21 +102,6 @@ def test_own_arrays_of_a_block_whose_threads_are_not_visible() -> None:
     x, y = numbers(4, 4), np.zeros(64, np.float32)
     run(same, x, y)
     assert (y == x[2] + 3).all()
-
-
-def test_an_operation_that_not_all_threads_come_to() -> None:
-    @T.prim_func
-    def apart(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):  # type: ignore[valid-type]
-        with T.Kernel(1, threads=64):
-            tx = T.get_thread_binding()
-            s = T.alloc_shared((64,), "float32")
-            for _ in T.serial(tx):
-                T.copy(X, s)
-            Y[tx] = s[tx]
-
-    with pytest.raises(UnsupportedError, match="not all of its threads come to") as caught:
-        made(apart)
-    assert "T.copy(X, s)" in str(caught.value)
 
 
 @pytest.mark.parametrize("threads", [64, 50, 7])

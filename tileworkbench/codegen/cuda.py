@@ -257,7 +257,7 @@ class _Emitter(CStatements):
     def address(self, buffer: Buffer, offset: Expr) -> str:
         if isinstance(offset, Const) and offset.value == 0:
             return c_name(buffer.name)
-        return f"{c_name(buffer.name)} + {self.expr(offset, 10)}"
+        return f"{c_name(buffer.name)} + {self.narrow(offset, 10)}"
 
     def device_call(self, name: str, args: tuple[Expr, ...], constants: tuple[int, ...]) -> str:
         text = self.call(name, *(self.plain(a) for a in args))

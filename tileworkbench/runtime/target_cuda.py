@@ -47,7 +47,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "2"
+ABI = "4"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -111,7 +111,7 @@ class Compiled:
         if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
             return None
         ordinal, program = next(iter(self._programs.items()))
-        check = (lambda stream: self._wait(program, stream)) if program.status else None
+        check = (lambda stream: self._wait(program, stream)) if program.must_wait else None
         return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1, alignments=self.alignments)
 
     def program(self, ordinal: int) -> Program:
@@ -168,7 +168,7 @@ class Compiled:
         return [int(eval(text, HELPERS, values)) for _, text in self.plan.workspaces]  # the text is ours
 
     def _wait(self, program: Program, stream: int) -> None:
-        if program.status:
+        if program.must_wait:
             code = program.failed(stream)
             if code:
                 self.fail(code)

@@ -35,15 +35,15 @@ from .names import Names
 from .scoped import Result, Scoped
 
 
-def pipeline_copies(kernel: Kernel, arch: int) -> Kernel:
-    """Return `kernel` with copies that run ahead, for compute capability `arch`."""
-    return _Pipeline(kernel, arch).kernel(kernel)
+def pipeline_copies(kernel: Kernel, arch: int, aligned: bool = True) -> Kernel:
+    """Return `kernel` with copies that run ahead, for compute capability `arch`; `aligned`: arrays begin at multiples of 16 bytes."""
+    return _Pipeline(kernel, arch, aligned).kernel(kernel)
 
 
 class _Pipeline(Scoped):
-    def __init__(self, kernel: Kernel, arch: int) -> None:
+    def __init__(self, kernel: Kernel, arch: int, aligned: bool) -> None:
         super().__init__()
-        self.arch, self.names, self.aliasing = arch, Names(kernel), Aliasing(kernel)
+        self.arch, self.aligned, self.names, self.aliasing = arch, aligned, Names(kernel), Aliasing(kernel)
         self.launch: Launch | None = None
         self.versions: list[tuple[Buffer, Buffer]] = []  # (tile, its versions)
         self.remarks: list[Remark] = []
@@ -87,7 +87,7 @@ class _Pipeline(Scoped):
         if self.arch < 80:
             self.remarks.append(Remark(f"no copy runs ahead: sm_{self.arch} has no asynchronous copies", span=loop.span))
             return loop
-        found = running_ahead(loop, self.launch, self.aliasing, self.bounds)
+        found = running_ahead(loop, self.launch, self.aliasing, self.bounds, self.aligned)
         self.remarks += [Remark(why, span=at.span or loop.span) for at, why in found.why]
         if loop.order or loop.stage:
             self.remarks.append(Remark("of the order and stage of the loop's statements only the number of stages is used", span=loop.span))
