@@ -8,13 +8,13 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...base.errors import UnsupportedError
 from .helper import Helper
-from .problems import PROBLEMS, chosen
+from .problems import FIRST, PROBLEMS, chosen
 from .result import FAILED, GOOD, Result
 
 NOTES = (
@@ -100,6 +100,8 @@ def _whole(value: float | None) -> str:
 def run(only: Sequence[str] = (), file: str | None = None, helper: Helper | None = None) -> Found:
     """Play the problems of the groups `only` (default: all); each is told on stderr and kept in `file` as soon as it is known.
 
+    For the group "first" the floors are those of a first version.
+
     Raises: ValueError for an unknown group; UnsupportedError where there is no GPU, or no PyTorch that sees it.
     """
     numbers = chosen(list(only))
@@ -115,6 +117,8 @@ def run(only: Sequence[str] = (), file: str | None = None, helper: Helper | None
                 if not results:
                     raise
                 results.append(Result(PROBLEMS[number], FAILED, str(error)))  # the GPU was there, and is lost
+            if FIRST in only:
+                results[-1] = replace(results[-1], problem=replace(PROBLEMS[number], floor=PROBLEMS[number].first))
             told = line(results[-1]) if results[-1].status == GOOD else f"{PROBLEMS[number].name:<40} {results[-1].status}: {results[-1].why}"
             print(told, file=sys.stderr, flush=True)
             took = {"python": platform.python_version(), "date": time.strftime("%Y-%m-%d %H:%M"), "seconds": round(time.time() - start)}
