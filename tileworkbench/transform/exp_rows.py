@@ -30,16 +30,14 @@ def exp_rows(kernel: Kernel) -> Kernel:
 
 def _change(node: Node) -> Node:
     match node:
-        case Loop(var, start, Const(count), (SetElement(dst, to, Unary("exp2", scaled)),), 1, True, (), "") if (
-            is_const(start, 0) and int(count) >= _SHORT
-        ):
+        case Loop(var, start, Const(count), (SetElement(dst, to, Unary("exp2", scaled)),), 1, True, (), "") if int(count) >= _SHORT:
             source, before, factor, after = _parts(scaled)
             if not is_const(start, 0) or not isinstance(source, Element) or not all(_is_fixed(e, var) for e in (before, factor, after)):
                 return node
-            rows = _row(dst, to, var), _row(source.buffer, source.offset, var)
-            if rows[0] is None or rows[1] is None or (dst.root == source.buffer.root and rows[0] != rows[1]):
+            made, given = _row(dst, to, var), _row(source.buffer, source.offset, var)
+            if made is None or given is None or (dst.root == source.buffer.root and made != given):
                 return node
-            return Evaluate(LibraryCall(EXP2_ROW, (*rows, index(int(count)), before, factor, after), FLOAT32), span=node.span)
+            return Evaluate(LibraryCall(EXP2_ROW, (made, given, index(int(count)), before, factor, after), FLOAT32), span=node.span)
         case _:
             return node
 
