@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import tileworkbench.demo as demo
 from tileworkbench.base.machine import REFERENCE_CPU
 from tileworkbench.bench import peers
 from tileworkbench.cli import PASSED_ON, main
+from tileworkbench.runtime.libcuda import Device, find_driver
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +77,40 @@ def test_the_ratio_to_a_peer_is_of_the_best_times() -> None:
     assert demo._peers([outcome]) == ["gemm f32 + relu 512 x 512 x 512, one thread each: 0.80 x numpy 9.9 matmul (100 against 125 GFLOP/s)"]
 
 
+def test_demo_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A GPU's columns, no rates, and results that are right."""
+    real = demo.cases(small=True, target="emulate:sm_80")[2]
+    monkeypatch.setattr(demo, "cases", lambda **how: [real] if how["small"] and how["target"] == "emulate:sm_80" else [])
+    assert main(["demo", "--target", "emulate:sm_80", "--out", str(tmp_path / "r.html")]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0].startswith("NVIDIA A100") and "shared" in lines[1] and "TFLOP/s" in lines[1]
+    assert lines[3].endswith("  ok") and " 64 x 256 " in lines[3] and "it says nothing about a GPU" in out
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm_80"])
+def test_demo_on_a_gpu_that_is_not_here(target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TILEWORKBENCH_LIBCUDA", "libno_such_driver.so")
+    assert main(["demo", "--target", target]) == 1
+    said = capsys.readouterr().err
+    assert "install" in said and ("there is no CUDA driver" in said or "NVRTC" in said)
+
+
+def test_demo_on_a_target_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--target", "cudo"]) == 1
+    assert "there is no target 'cudo'" in capsys.readouterr().err
+
+
+@pytest.mark.cuda
+def test_demo_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if find_driver() is None:
+        pytest.skip("no GPU")
+    pytest.importorskip("cupy")
+    assert main(["demo", "--target", "cuda", "--quick", "--out", str(tmp_path / "r.html")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("  ok") == 5 and "TFLOP/s" in out and "says nothing about a GPU" not in out
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "two"])
 def test_a_bad_number_of_threads_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -94,6 +130,25 @@ def test_doctor_names_targets_and_cores(monkeypatch: pytest.MonkeyPatch, capsys:
     out = capsys.readouterr().out
     assert "target   interpret: ready" in out
     assert "reference CPU" in out
+
+
+def test_doctor_names_compiler_and_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr("tileworkbench.cli.measure", lambda **how: asked.append(how) or REFERENCE_CPU)
+    monkeypatch.setenv("TILEWORKBENCH_LIBCUDA", "libno_such_driver.so")
+    monkeypatch.setenv("TILEWORKBENCH_NVRTC", "none")
+    main(["doctor", "--measure"])
+    out = capsys.readouterr().out
+    assert "gpu      none: there is no CUDA driver (libno_such_driver.so is not found)" in out
+    assert "nvrtc    none (NVRTC, which compiles for GPUs, is not installed); pip install tileworkbench[cuda]" in out
+    assert "target   cuda: NVRTC, which compiles for GPUs, is not installed" in out
+    assert asked == [{"force": True}]
+    device = Device(0, "NVIDIA H200", (9, 0), 132, 1024, (1, 1, 1), 232448, 65536)
+    driver = SimpleNamespace(count=1, version=(13, 0), device=lambda number: device)
+    monkeypatch.setattr("tileworkbench.cli.find_driver", lambda: driver)
+    main(["doctor", "--measure"])
+    assert "gpu 0    NVIDIA H200, sm_90a, 132 SMs, 227 KiB of shared memory a block; driver of CUDA 13.0" in capsys.readouterr().out
+    assert asked[-1] == {"force": True, "device": "cuda"}
 
 
 def test_lab_without_jupyterlab_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

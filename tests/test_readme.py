@@ -48,6 +48,19 @@ def test_the_printed_program_is_the_one_of_the_first_kernel():
     assert printed == print_kernel(kernel.ir).rstrip("\n") + "\n"
 
 
+def test_the_threads_of_a_gpu_run_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """The third block: nothing is wrong with the first kernel, and its lines are counted."""
+    from tileworkbench.runtime.targets import get_target
+
+    if reason := get_target("emulate").usable():
+        pytest.skip(reason)
+    monkeypatch.setenv("TILEWORKBENCH_TARGET", "interpret")
+    first, _, third = blocks("python")
+    run_source(f"{first}\n{third}", "README.md[threads]")
+    said = capsys.readouterr().out
+    assert "matmul on sm_90a: nothing found" in said and "T.copy(A[by * BM, k * BK], a)" in said
+
+
 def test_the_sliders_move_without_a_browser(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """The second block goes on from the first, and prints what bounds the kernel there."""
     from tileworkbench.runtime.targets import get_target
@@ -55,7 +68,7 @@ def test_the_sliders_move_without_a_browser(capsys: pytest.CaptureFixture[str], 
     if reason := get_target("c").usable():
         pytest.skip(reason)
     monkeypatch.setenv("TILEWORKBENCH_TARGET", "c")
-    first, second = blocks("python")
+    first, second, _ = blocks("python")
     space = run_source(f"{first}\n{second}", "README.md[sliders]")
     assert "bound" in capsys.readouterr().out
     assert dict(space["bench"].schedule) == {"BM": 128, "BN": 64}

@@ -17,10 +17,15 @@ from .bench.__main__ import main as bench_main
 from .demo import run_demo
 from .runtime import cache, toolchain
 from .runtime.fork import available_cores
+from .runtime.libcuda import find_driver, why_no_driver
 from .runtime.measure import measure
+from .runtime.nvrtc import INSTALL, find_nvrtc, why_no_nvrtc
 from .runtime.targets import get_target, target_names
 
-PACKAGES = ("numpy", "ml_dtypes", "ipython", "ipywidgets", "anywidget", "jupyterlab", "matplotlib", "pygments", "torch", "ziglang")
+PACKAGES = (
+    "numpy", "ml_dtypes", "ipython", "ipywidgets", "anywidget", "jupyterlab", "matplotlib", "pygments", "torch", "ziglang",
+    "cupy-cuda13x", "cupy-cuda12x", "cupy", "nvidia-cuda-nvdisasm",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", default="tileworkbench-demo.html", metavar="FILE", help="the report (default: %(default)s)")
     demo.add_argument("--threads", type=_positive, metavar="N", help="threads of each kernel (default: all cores)")
     demo.add_argument("--quick", action="store_true", help="smaller sizes")
-    demo.set_defaults(run=lambda a: run_demo(a.out, a.threads, quick=a.quick))
+    demo.add_argument(
+        "--target", default="", metavar="NAME", help="c, cuda, interpret, emulate:sm_80, ... (default: c, or interpret without a compiler)"
+    )
+    demo.set_defaults(run=lambda a: run_demo(a.out, a.threads, quick=a.quick, target=a.target))
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what is missing")
     doctor.add_argument("--measure", action="store_true", help="measure peaks and bandwidths again (keep the machine idle)")
@@ -84,6 +92,8 @@ def _doctor(*, again: bool) -> int:
         print(f"compiler {compiler.name}: {' '.join(compiler.command)}{serial}")
     if not compilers:
         print(f"compiler none; {toolchain.INSTALL}")
+    for line in _gpu_lines():
+        print(line)
     for name in target_names():
         why = get_target(name).usable()
         print(f"target   {name}: {why or 'ready'}")
@@ -92,7 +102,28 @@ def _doctor(*, again: bool) -> int:
     print("packages " + ", ".join(f"{name} {found}" for name in PACKAGES if (found := _version(name))))
     print()
     print(measure(force=again))
+    if again and find_driver() is not None:
+        print()
+        print(measure(force=True, device="cuda"))
     return 0 if compilers else 1
+
+
+def _gpu_lines() -> list[str]:
+    """What there is for GPUs: the compiler, the driver, the GPUs themselves."""
+    nvrtc, driver = find_nvrtc(), find_driver()
+    if nvrtc is None:
+        lines = [f"nvrtc    none ({why_no_nvrtc()}); {INSTALL}"]
+    else:
+        lines = [f"nvrtc    {nvrtc.name}: {nvrtc.path}; {', '.join(nvrtc.architectures())}"]
+    if driver is None:
+        return [*lines, f"gpu      none: {why_no_driver()}"]
+    for number in range(driver.count):
+        device = driver.device(number)
+        shared = f"{device.shared_per_block // 1024} KiB of shared memory a block"
+        lines.append(
+            f"gpu {number}    {device.name}, {device.arch}, {device.sms} SMs, {shared}; driver of CUDA {driver.version[0]}.{driver.version[1]}"
+        )
+    return lines
 
 
 def _cache(*, clear: bool) -> int:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import tileworkbench.language as T
 from tileworkbench.analysis.fragments import Placement, place_fragments
+from tileworkbench.transform.form_tiles import form_tiles
 
 
 def placed(function: Any, arch: int = 80) -> tuple[Placement, dict[str, Any], dict[str, str]]:
-    launch = function.kernel.launches[0]
+    launch = form_tiles(function.kernel, arch).launches[0]
     found = place_fragments(launch, arch)
     return found, {b.name: f for b, f in found.fragments.items()}, {b.name: why for b, why in found.shared.items()}
 
 
-def attention(threads: int = 128) -> Any:
+def attention(threads: int = 128, policy: Any = T.GemmWarpPolicy.FullRow) -> Any:
     @T.prim_func
     def flash(
         Q: T.Tensor((128, 64), "float16"), K: T.Tensor((512, 64), "float16"), V: T.Tensor((512, 64), "float16"), O: T.Tensor((128, 64), "float16")
@@ -37,7 +39,7 @@ def attention(threads: int = 128) -> Any:
             for k in T.Pipelined(8, num_stages=1):
                 T.copy(K[k * 64, 0], K_s)
                 T.clear(scores)
-                T.gemm(Q_s, K_s, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(Q_s, K_s, scores, transpose_B=True, policy=policy)
                 T.copy(V[k * 64, 0], V_s)
                 T.copy(top, old)
                 T.reduce_max(scores, top, dim=1, clear=False)
@@ -51,7 +53,7 @@ def attention(threads: int = 128) -> Any:
                 T.copy(scores, weights)
                 for i, j in T.Parallel(128, 64):
                     out[i, j] *= old[i]
-                T.gemm(weights, V_s, out, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(weights, V_s, out, policy=policy)
             for i, j in T.Parallel(128, 64):
                 out[i, j] /= total[i]
             T.copy(out, O[bx * 128, 0])
@@ -60,8 +62,8 @@ def attention(threads: int = 128) -> Any:
 
 
 def test_attention_stays_in_registers() -> None:
-    for arch, threads in ((80, 128), (90, 128), (90, 256)):
-        found, fragments, shared = placed(attention(threads), arch)
+    for arch, threads, policy in itertools.product((80, 90), (128, 256), (T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.Square)):
+        found, fragments, shared = placed(attention(threads, policy), arch)
         assert shared == {}
         assert {u.kind for u in found.units.values()} == {"mma" if arch == 80 else "wgmma"}
         assert fragments["weights"] != fragments["scores"]

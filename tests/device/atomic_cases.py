@@ -86,4 +86,44 @@ def _ordered() -> Case:
     )
 
 
-CASES = (*(_atomic_integers(s) for s in ("i32", "u32", "i64", "u64")), _atomic_floats(), _ordered())
+def _atomic_small(short: str) -> Case:
+    """Neighbours in one word are updated by different threads."""
+    t, ops = C[short], ("add", "min", "max", "and", "or", "xor", "exch")
+    lines = "\n".join(f"twb_atomic_{op}_{short}(c + {8 * i} + i0 % 8, {'(' + t + ')77' if op == 'exch' else 'a[i0]'});" for i, op in enumerate(ops))
+    text = (
+        f'extern "C" __global__ void k(twb_global<const {t}> a, twb_global<{t}> c) {{ TWB_SHARED_MEMORY(memory); twb_shared<{t}> s = twb_tile<{t}>(memory, 0, 8);\n'
+        f"int i0 = twb_thread_x(); if (i0 < 8) s[i0] = 0; twb_sync(); twb_atomic_add_{short}(s + i0 % 8, a[i0]); twb_sync();\n"
+        f"{lines}\nif (i0 < 8) c[56 + i0] = s[i0]; }}"
+    )
+    values, start = rng(10).integers(0, 120, 64).astype(INT[short]), rng(11).integers(0, 120, 64).astype(INT[short])
+
+    def expected(_args: list[Any]) -> dict[int, np.ndarray]:
+        by_place, old = values.reshape(8, 8), start.reshape(8, 8)
+        reduce = (np.add, np.minimum, np.maximum, np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+        rows = [f(old[i], f.reduce(by_place, axis=0, dtype=INT[short])) for i, f in enumerate(reduce)]
+        return {1: np.concatenate([*rows, np.full(8, 77, INT[short]), np.add.reduce(by_place, axis=0, dtype=INT[short])])}
+
+    return Case(f"atomics {short}", text, lambda: [values, start.copy()], expected, block=64, shared=16)
+
+
+def _plain() -> Case:
+    kinds = {**C, "f32": "float", "f64": "double", "f16": "twb_f16", "bf16": "twb_bf16"}
+    dtypes = {**INT, "f32": np.float32, "f64": np.float64, "f16": np.uint16, "bf16": np.uint16}
+    params = ", ".join(f"twb_global<{t}> {s}" for s, t in kinds.items())
+    lines = "".join(f"twb_atomic_store_{s}({s} + 1, twb_atomic_load_{s}({s}));\n" for s in kinds)
+    lines += "".join(f"{s}[2] = twb_atomic_exch_{s}({s} + 1, {s}[3]);\n" for s in ("f16", "bf16"))
+    text = f'extern "C" __global__ void k({params}) {{ if (twb_thread_x() == 0) {{\n{lines}}} }}'
+
+    def args() -> list[Any]:
+        return [np.array([97, 3, 5, 7], d) for d in dtypes.values()]
+
+    def expected(_args: list[Any]) -> dict[int, np.ndarray]:
+        return {i: np.array([97, 7, 97, 7] if s in ("f16", "bf16") else [97, 97, 5, 7], d) for i, (s, d) in enumerate(dtypes.items())}
+
+    return Case("plain atomics", text, args, expected)
+
+
+CASES = (
+    *(_atomic_integers(s) for s in ("i32", "u32", "i64", "u64")), *(_atomic_small(s) for s in ("i8", "u8", "i16", "u16")), _atomic_floats(), _ordered(),
+    _plain(),
+)  # fmt: skip

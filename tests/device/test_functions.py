@@ -8,13 +8,14 @@ import pytest
 from device.atomic_cases import CASES as ATOMICS
 from device.gpu_maps import encode
 from device.hopper_cases import CASES as HOPPER
+from device.nibble_cases import CASES as NIBBLES
 from device.number_cases import CASES as NUMBERS
 from device.suite import Case, compare, emulate, joined, on_gpu
 from device.tile_cases import CASES as TILES
 
 from tileworkbench.device import FUNCTIONS, arch_number, from_text
 
-CASES = (*NUMBERS, *ATOMICS, *TILES, *HOPPER)
+CASES = (*NUMBERS, *ATOMICS, *TILES, *NIBBLES, *HOPPER)
 PLACES = joined(CASES)
 UNCOVERED = {"twb_fail"}  # it ends the program: tests/emulator/test_program.py
 

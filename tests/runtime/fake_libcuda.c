@@ -52,7 +52,7 @@ API cuDeviceGet(int *d, int i) { *d = i; return OK; }
 API cuDeviceGetName(char *name, int size, int d) { snprintf(name, size, "NVIDIA H200"); (void)d; return OK; }
 API cuDeviceGetAttribute(int *v, int a, int d) {
   (void)d;
-  *v = a == 1 ? 1024 : a == 5 ? 2147483647 : a == 6 || a == 7 ? 65535 : a == 16 ? 132 : a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : 0;
+  *v = a == 1 ? 1024 : a == 5 ? 2147483647 : a == 6 || a == 7 ? 65535 : a == 16 ? 132 : a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : a == 12 ? 65536 : 0;
   return OK;
 }
 API cuGetErrorString(int code, const char **s) { *s = code == 700 ? "an illegal memory access was encountered" : "invalid argument"; return OK; }

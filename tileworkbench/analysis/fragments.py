@@ -35,8 +35,9 @@ from ..ir.stmt import (
     is_whole,
 )  # fmt: skip
 from ..layout.algebra import Array
-from ..layout.fragments import Fragment, flat, own_registers
-from .matrix_units import MatrixUnit, Problem, matrix_unit
+from ..layout.fragments import Fragment, flat, is_formula, own_registers
+from .matrix_units import MatrixUnit, product_unit
+from .whole_rows import whole_rows
 
 MAX_VECTOR_BYTES = 16
 
@@ -57,13 +58,19 @@ def place_fragments(launch: Launch, arch: int) -> Placement:
     return _Placer(launch, arch).run()
 
 
+def is_grouped(stmt: Gemm, launch: Launch, arch: int) -> bool:
+    """Whether warp groups compute `stmt`."""
+    return product_unit(stmt, launch.count_threads, arch, forms=launch.forms).kind == "wgmma"
+
+
 class _Placer:
     def __init__(self, launch: Launch, arch: int) -> None:
-        self.arch = arch
+        self.arch, self.forms = arch, launch.forms
         self.out = Placement(int(np.prod(launch.threads)))
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
         self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
         self.loops = [s for s in self.stmts if isinstance(s, ParallelFor)]
+        self.whole_rows = whole_rows(self.stmts)
         for buffer in _one_by_one(launch.body):
             self.keep_shared(buffer, "the block reads or writes single cells of it")
         for view in (b for b in launch.allocs if b.view_of is not None):
@@ -79,6 +86,8 @@ class _Placer:
             elif isinstance(stmt, (Scan, Atomic, Print)):
                 for region in (n for n in walk(stmt) if isinstance(n, (Region, Load))):
                     self.keep_shared(region.buffer.root, f"a {type(stmt).__name__.lower()} takes it whole")
+                if isinstance(stmt, Print) and stmt.buffer is not None:
+                    self.keep_shared(stmt.buffer.root, "it is printed")
         while self.spread():
             pass
         for tile in self.tiles:
@@ -104,12 +113,8 @@ class _Placer:
 
     # ------------------------------------------------------------------------------------------ what is fixed
     def product(self, stmt: Gemm) -> None:
-        rows, columns = stmt.c.static_extents()[-2:]
-        depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
-        held = stmt.a.buffer.scope == "fragment"
-        types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
-        problem = Problem(rows, columns, depth, *types, self.out.threads, stmt.policy, stmt.trans_a, stmt.trans_b, held)
-        unit = self.out.units[id(stmt)] = matrix_unit(problem, self.arch)
+        policy = "full_row" if stmt.policy == "square" and stmt.c.buffer in self.whole_rows else stmt.policy
+        unit = self.out.units[id(stmt)] = product_unit(stmt, self.out.threads, self.arch, policy, self.forms)
         self.fix(stmt.c, unit.c)
         if unit.kind == "fma" or stmt.trans_a:
             self.keep_shared(stmt.a.buffer, "a product reads it across the threads")
@@ -120,7 +125,7 @@ class _Placer:
     def fix(self, region: Region, fragment: Fragment) -> None:
         """`region` must lie as `fragment`."""
         buffer = region.buffer
-        if buffer.scope != "fragment" or buffer in self.out.shared:
+        if buffer not in self.tiles or buffer in self.out.shared:  # also a view, whose owner is in shared memory
             return
         if not is_whole(region) or buffer.rank != 2:
             self.keep_shared(buffer, "a product takes a part of it")
@@ -150,12 +155,26 @@ class _Placer:
     def follow_loop(self, loop: ParallelFor) -> bool:
         placed = self.out.loops.get(id(loop))
         if placed is None:
-            found = [self.out.fragments[b] for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars]
+            found = [b for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars]
             if not found:
                 return False
-            self.out.loops[id(loop)] = max(found, key=lambda f: -f.copies)
+            self.out.loops[id(loop)] = self.best(loop, found)
             return True
         return any(self.lay(buffer, fragment) for buffer, at in _touched(loop) if (fragment := _projected(placed, loop.vars, at)) is not None)
+
+    def best(self, loop: ParallelFor, found: list[Buffer]) -> Fragment:
+        """Where a loop over the cells of `found` runs: where the others can be reached too, by formulas, and what is read lies."""
+        places = dict.fromkeys(self.out.fragments[b] for b in found)
+        if len(places) == 1:
+            return next(iter(places))
+        read = {self.out.fragments[n.buffer] for n in walk(loop) if isinstance(n, Load) and n.buffer in found}
+
+        def score(here: Fragment) -> tuple[int, int, int, bool]:
+            tables = [own_registers(here, there, here.cells()) for there in places]
+            reached = [table for table in tables if table is not None]
+            return -here.copies, len(reached), sum(is_formula(here, table) for table in reached), here in read
+
+        return max(places, key=score)
 
     def begin(self, loop: ParallelFor) -> bool:
         """Spread a loop that no fragment decides."""

@@ -17,21 +17,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..base.dtypes import DType
-from ..layout.fragments import WARP, Fragment, flat, mma_a, mma_c, wgmma_a, wgmma_c
+from ..ir.stmt import Gemm
+from ..ir.tile_form import TileForm
+from ..layout.fragments import WARP, Fragment, flat, micro_tiles, mma_a, mma_c, wgmma_a, wgmma_c
+from .tile_forms import suits_groups
 
 GROUP = 128  # threads of a warp group
-# (a, b, c) -> k of one mma.sync, least architecture. Source: PTX ISA, "Matrix Fragments for mma"
-_MMA: dict[tuple[str, str, str], tuple[int, int]] = {
-    ("float16", "float16", "float32"): (16, 80), ("float16", "float16", "float16"): (16, 80), ("bfloat16", "bfloat16", "float32"): (16, 80),
-    ("float32", "float32", "float32"): (8, 80),
-    **{(a, b, "int32"): (32, 80) for a in ("int8", "uint8") for b in ("int8", "uint8")},
-    **{(a, b, "float32"): (32, 89) for a in ("float8_e4m3fn", "float8_e5m2") for b in ("float8_e4m3fn", "float8_e5m2")},
+# (a, b, c) -> (k of one mma.sync, least architecture), best first. Source: PTX ISA, "Matrix Fragments for mma"
+_MMA: dict[tuple[str, str, str], tuple[tuple[int, int], ...]] = {
+    ("float16", "float16", "float32"): ((16, 80), (8, 75)), ("float16", "float16", "float16"): ((16, 80), (8, 75)),
+    ("bfloat16", "bfloat16", "float32"): ((16, 80), (8, 80)),
+    **{(x, x, "float32"): ((8, 80),) for x in ("float32", "tfloat32")},
+    **{(a, b, "int32"): ((32, 80),) for a in ("int8", "uint8") for b in ("int8", "uint8")},
+    **{(a, b, "float32"): ((32, 89),) for a in ("float8_e4m3fn", "float8_e5m2") for b in ("float8_e4m3fn", "float8_e5m2")},
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits."""
+    """A tile product: sizes, types of a, b and c, and what surrounds it. `a_in_registers`: a is a fragment. `tf32`: float32 may lose 13 bits.
+
+    `in_forms`: shared factors lie as warp groups read them.
+    """
 
     m: int
     n: int
@@ -45,6 +52,7 @@ class Problem:
     trans_b: bool = False
     a_in_registers: bool = False
     tf32: bool = False
+    in_forms: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +69,41 @@ class MatrixUnit:
     a: Fragment
 
 
+def product_unit(stmt: Gemm, threads: int, arch: int, policy: str = "", forms: tuple[TileForm, ...] | None = None, tf32: bool = False) -> MatrixUnit:
+    """The instruction for a product of a block of `threads`; `policy` in place of the author's. Without `forms`: as if its factors had them."""
+    rows, columns = stmt.c.static_extents()[-2:]
+    depth = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
+    held = stmt.a.buffer.scope == "fragment"
+    types = stmt.a.buffer.type, stmt.b.buffer.type, stmt.c.buffer.type
+    in_forms = forms is None or suits_groups(stmt, forms)
+    problem = Problem(rows, columns, depth, *types, threads, policy or stmt.policy, stmt.trans_a, stmt.trans_b, held, tf32, in_forms)
+    return matrix_unit(problem, arch)
+
+
 def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
     """The instruction for `problem` on compute capability `arch` (90 for 9.0, with the features of sm_90a)."""
     kinds = (str(problem.a), str(problem.b), str(problem.c))
-    k, least = _MMA.get(kinds, (0, 0))
-    suits = k and arch >= least and problem.k % k == 0 and (problem.a.bits != 32 or problem.tf32)
-    if suits and arch == 90 and _is_for_groups(problem):
+    k = next((k for k, least in _MMA.get(kinds, ()) if arch >= least and problem.k % k == 0), 0)
+    suits = k and (problem.a != "float32" or problem.tf32)
+    if suits and arch == 90 and k * problem.a.bits == 256 and _is_for_groups(problem):
         groups = problem.threads // GROUP
         c, a = wgmma_c(groups, problem.m, problem.n), wgmma_a(groups, problem.m, problem.k, problem.a.bits)
         return MatrixUnit("wgmma", (groups, 1), k, c, a)
     if suits and problem.threads % WARP == 0:
         for m, n in _grids(problem):
-            c, a = mma_c(m, n, problem.m, problem.n), mma_a(m, n, problem.m, problem.k, problem.a.bits)
+            c, a = mma_c(m, n, problem.m, problem.n), mma_a(m, n, problem.m, problem.k, problem.a.bits, k)
             return MatrixUnit("mma", (m, n), k, replace(c, threads=problem.threads), replace(a, threads=problem.threads))
-    c = flat((problem.m, problem.n), problem.threads, 4 if problem.n % 4 == 0 else 1)
+    c = micro_tiles((problem.m, problem.n), problem.threads)
     return MatrixUnit("fma", (1, 1), 1, c, flat((problem.m, problem.k), problem.threads))
 
 
 def _is_for_groups(p: Problem) -> bool:
     """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit and tf32 operands with k along their rows."""
     groups = p.threads // GROUP
-    whole = groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
+    whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
-    along = p.a.bits == 16 or (not p.trans_a and p.trans_b)
+    along = p.a.bits == 16 or (p.a.bits == 8 and not p.trans_a and p.trans_b)  # tf32 is rounded on its way, which warp groups do not do
     return whole and along and not (p.a_in_registers and p.trans_a)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ..ir.device import DeviceCall, Registers
 from ..ir.expr import AddressOf, Buffer, Load, Var
-from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, Loop, SetElement
+from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
 from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
 
@@ -33,11 +34,13 @@ def uses(nodes: Node | Iterable[Node]) -> Uses:
     """What `nodes` and everything below them use."""
     out = Uses()
     for node in (nodes,) if isinstance(nodes, Node) else nodes:
-        factors: set[int] = set()  # where products only read
+        factors: set[int] = set()  # where products and copies only read
         for n in walk(node):
             if isinstance(n, GemmCall):
                 factors |= {id(n.a), id(n.b)}
-            if id(n) in factors and isinstance(n, Address):
+            elif isinstance(n, DeviceCall) and n.name == "twb_cp_async":
+                factors.add(id(n.args[1]))
+            if id(n) in factors and isinstance(n, (Address, AddressOf)):
                 out.read.add(n.buffer)
             else:
                 _add(n, out)
@@ -50,7 +53,7 @@ def _add(node: Node, out: Uses) -> None:
             out.used.add(node)
         case Load(buffer) | Element(buffer) | Print(buffer=Buffer() as buffer):
             out.read.add(buffer)
-        case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer):
+        case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer) | Registers(buffer):
             out.read.add(buffer)
             out.written.add(buffer)
         case Region(buffer):
@@ -65,7 +68,7 @@ def _add(node: Node, out: Uses) -> None:
                 out.bound.add(node.result)
         case Gemm(c=c):
             out.written.add(c.buffer)
-        case CopyElements(dst, _, src):
+        case CopyElements(dst, _, src) | LoadVector(dst, _, src) | StoreVector(dst, _, src):
             out.read.add(src)
             out.written.add(dst)
         case GemmCall(c=c):
@@ -86,6 +89,20 @@ def _add(node: Node, out: Uses) -> None:
 def written_roots(nodes: Iterable[Node]) -> set[Buffer]:
     """The owners of the storage that `nodes` may write."""
     return {b.root for b in uses(nodes).written}
+
+
+def views(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """The views among `buffers` and the views that they are views of, each after what it views."""
+    out: dict[Buffer, None] = {}
+
+    def add(buffer: Buffer) -> None:
+        if buffer.view_of is not None and buffer not in out:
+            add(buffer.view_of)
+            out[buffer] = None
+
+    for buffer in sorted(buffers, key=lambda b: b.name):
+        add(buffer)
+    return list(out)
 
 
 def names(node: Node) -> Iterator[str]:

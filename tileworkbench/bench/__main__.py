@@ -6,11 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from . import interaction, latency, predictions
-from .cpu import table as cpu
+from ..base.errors import UnsupportedError
 from .cpu.compare import compare
 
 
@@ -28,8 +28,18 @@ class Findings(Protocol):
         """The figures for programs."""
 
 
-BENCHES: dict[str, Callable[[int], Findings]] = {"interaction": interaction.run, "latency": latency.run, "predictions": predictions.run}
-WITH_GROUPS: dict[str, Callable[..., Findings]] = {"cpu": cpu.run}
+def _later(module: str) -> Callable[..., Findings]:
+    """`run` of a module that is imported when it is asked for: a machine with a GPU need not have what a notebook needs."""
+
+    def run(*args: Any) -> Findings:
+        found: Findings = import_module(f"tileworkbench.bench.{module}").run(*args)
+        return found
+
+    return run
+
+
+BENCHES: dict[str, Callable[[int], Findings]] = {name: _later(name) for name in ("interaction", "latency", "predictions")}
+WITH_GROUPS: dict[str, Callable[..., Findings]] = {"cpu": _later("cpu.table"), "gpu": _later("gpu.table")}
 LENIENT = ("interaction",)  # they fail the command with --strict only: their figures hang on how busy the machine is
 
 
@@ -40,13 +50,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement; the median counts")
     parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
-    parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu`; may be given several times")
+    parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu` or `gpu`; may be given several times")
     parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
     parser.add_argument("--compare", nargs=2, metavar="FILE", help="run nothing: say which rows of `cpu` hold in two files of separate runs")
     asked = parser.parse_args(arguments)
     found: Findings
     if asked.compare:
         found = compare(*asked.compare)
+    elif asked.name == "gpu":
+        try:
+            found = WITH_GROUPS["gpu"](asked.only, asked.json)
+        except UnsupportedError as error:
+            parser.error(str(error))
     elif asked.name in WITH_GROUPS:
         found = WITH_GROUPS[asked.name](asked.only, asked.threads, 3 * asked.repeat)
     else:

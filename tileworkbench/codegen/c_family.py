@@ -79,7 +79,7 @@ class CFamily:
             case Unary(op, x):
                 return self.unary(e, op, x, tight)
             case Select(cond, then, other):
-                text = f"{self.expr(cond, _TERNARY + 1)} ? {self.expr(then, _TERNARY + 1)} : {self.expr(other, _TERNARY)}"
+                text = f"{self.expr(cond, _TERNARY + 1)} ? {self.choice(e, then, _TERNARY + 1)} : {self.choice(e, other, _TERNARY)}"
                 return f"({text})" if tight > _TERNARY else text
             case LibraryCall(name, args):
                 return self.call(name, *(self.plain(a) for a in args))
@@ -95,6 +95,10 @@ class CFamily:
                 return self.reinterpret(x, to)
             case _:
                 raise InternalError(f"no C for {type(e).__name__}")
+
+    def choice(self, e: Select, side: Expr, tight: int) -> str:
+        """One side of `e`."""
+        return self.expr(side, tight)
 
     def plain(self, e: Expr) -> str:
         """`e` where C converts by itself: a subscript, an argument, an initial value."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ..base.errors import TileError
 from ..ir.expr import Expr
+from ..ir.lowered import Text
 from ..ir.stmt import Body, Stmt
 from .c_family import CFamily
+from .c_names import c_string
 from .writer import Writer
 
 
@@ -28,6 +30,18 @@ class CStatements(CFamily):
                 self.stmt(stmt)
             except TileError as error:
                 raise error.at(stmt.span) from None
+
+    def print_arguments(self, parts: tuple[Text | Expr, ...]) -> str:
+        """What `printf` is given for a line."""
+        text, args = "", ""
+        for part in parts:
+            if isinstance(part, Text):
+                text += part.text.replace("%", "%%")
+            elif part.dtype.is_float:
+                text, args = text + "%f", f"{args}, (double){self.expr(part, 12)}"
+            else:
+                text, args = text + "%lld", f"{args}, (long long){self.expr(part, 12)}"
+        return c_string(text) + args
 
     def repeat(self, cond: Expr, body: Body) -> None:
         """A loop with a condition."""

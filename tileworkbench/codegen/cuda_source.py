@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..base.errors import ArgumentError
 from ..base.span import Span
-from ..ir.expr import Expr
+from ..ir.device import SMS
+from ..ir.expr import Buffer, Expr
+from ..ir.stmt import Body, Stmt
 
-SMS = "twb_sms"  # in a grid's expressions: the multiprocessors of the device, for grids that stay
+MAP_ALIGNMENT = 16  # bytes: what a tensor map asks of an array's address. Source: CUDA driver API, cuTensorMapEncodeTiled
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A parameter of 8 bytes: the address of a tensor parameter or a workspace, by name."""
+    """A parameter of 8 bytes: the address of a tensor parameter or a workspace, by name; a multiple of `alignment` bytes."""
 
     name: str
+    alignment: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,24 @@ class TensorMap:
 Parameter = Pointer | Number | TensorMap
 
 
+def misaligned(name: str, kernel: str, needed: int) -> ArgumentError:
+    """The error for an array whose address is no multiple of what a kernel needs."""
+    hint = "pass a copy of the array, or a view that begins at such an address"
+    return ArgumentError(f"kernel {kernel}: the address of {name} has to be a multiple of {needed} bytes", hint=hint)
+
+
+def alignments(kernels: Iterable[CudaKernel]) -> dict[str, int]:
+    """What the addresses of a call's arrays, by name, have to be multiples of; only those of which it is more than 1."""
+    found: dict[str, int] = {}
+    for kernel in kernels:
+        for param in kernel.params:
+            needed = param.alignment if isinstance(param, Pointer) else MAP_ALIGNMENT if isinstance(param, TensorMap) else 1
+            if needed > 1:
+                assert not isinstance(param, Number)
+                found[param.name] = max(found.get(param.name, 1), needed)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
     """One `extern "C" __global__` function of the text and its launch.
@@ -68,9 +90,18 @@ class CudaKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class CudaSource:
-    """A kernel of the author's as CUDA text: `kernels` run in order, on one stream.
+class RunKernel(Stmt):
+    """Launch kernel `number` of the text: what stands for a `Grid` in a host program."""
 
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """A kernel of the author's as CUDA text: `kernels` run in order, on one stream, unless `host` says otherwise.
+
+    host: what a call does where that is more than one launch after the other: bindings, branches and loops over dims and scalars around `RunKernel`.
+    workspaces: memory of a call beside the kernel's own workspaces; sizes over dims and scalars.
     status: the name of a `__device__ unsigned` variable of the text, 0 until an assertion fails and then 1 + its index in `asserts`; "": there is
     none.
     flags: options of NVRTC that the text needs. lines: line of `text` (from 1) -> where it comes from.
@@ -82,3 +113,8 @@ class CudaSource:
     flags: tuple[str, ...] = ()
     asserts: tuple[tuple[str, Span | None], ...] = ()
     lines: Mapping[int, Span] = field(default_factory=dict, compare=False, repr=False)
+    host: Body = ()
+    workspaces: tuple[Buffer, ...] = ()
+
+
+__all__ = ["SMS", "CudaKernel", "CudaSource", "Number", "Parameter", "Pointer", "RunKernel", "TensorMap"]

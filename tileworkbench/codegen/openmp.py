@@ -8,10 +8,10 @@ from ..base.dtypes import FLOAT64, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
-from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement, Text
+from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement
 from ..ir.node import walk
 from ..ir.stmt import Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
-from .c_names import c_name, c_string
+from .c_names import c_name
 from .c_statements import CStatements
 from .clib import FLAGS, LINK_FLAGS, c_type, file_apart, library
 from .launch import PIN, SCRATCH, region
@@ -244,7 +244,8 @@ class _Emitter(CStatements):
                 if self.in_block:
                     out.line("return;")
             case PrintLine(parts):
-                self.print_line(parts)
+                self.prints = True
+                out.line(f"printf({self.print_arguments(parts)});")
             case AllocateGlobal(buffer):
                 self.allocate(buffer)
             case Grid():
@@ -308,18 +309,6 @@ class _Emitter(CStatements):
         count = " * ".join([f"{self.expr(d, 12)}" for d in buffer.shape])
         self.out.line(f"{kind} *{name} __attribute__((cleanup(twb_release))) = malloc(sizeof({kind}) * {count});")
         self.out.line(f"if (!{name}) return -1;")
-
-    def print_line(self, parts: tuple[Text | Expr, ...]) -> None:
-        self.prints = True
-        text, args = "", ""
-        for part in parts:
-            if isinstance(part, Text):
-                text += part.text.replace("%", "%%")
-            elif part.dtype.is_float:
-                text, args = text + "%f", f"{args}, (double){self.expr(part, 12)}"
-            else:
-                text, args = text + "%lld", f"{args}, (long long){self.expr(part, 12)}"
-        self.out.line(f"printf({c_string(text)}{args});")
 
     def grid(self, s: Grid) -> None:
         """The loops over blocks, x innermost; a grid of one block is a call."""

@@ -29,6 +29,7 @@ class Writer:
         self.depth = 0
         self._span: Span | None = None
         self._shown: tuple[str, int] | None = None
+        self._shown_at = 0
 
     def at(self, span: Span | None) -> None:
         """The lines that follow come from `span`; None leaves it as it was."""
@@ -37,11 +38,17 @@ class Writer:
         self._span = span
         place = (span.file, span.line)
         if place != self._shown:
-            self._shown = place
+            self._shown, self._shown_at = place, len(self.lines)
             source = span.source_line().strip().replace("*/", "* /")
             name = span.label or PurePath(span.file).name
             text = f"{name}:{span.line}: {source}" if source else f"{name}:{span.line}"
             self.line(f"/* {text if len(text) <= _COMMENT_WIDTH else text[: _COMMENT_WIDTH - 3] + '...'} */")
+
+    def again(self) -> None:
+        """Show the source line once more, if the program may come here without passing its comment."""
+        if self._shown is not None and any(line.endswith("{") or line.lstrip().startswith("}") for line in self.lines[self._shown_at :]):
+            self._shown = None
+            self.at(self._span)
 
     def line(self, text: str = "") -> None:
         """One line at the current depth."""

@@ -15,5 +15,6 @@ from __future__ import annotations
 
 from .function import DeviceFunction
 from .library import FUNCTIONS, arch_number, find, from_text, library, why_missing
+from .memory import STATUS
 
-__all__ = ["FUNCTIONS", "DeviceFunction", "arch_number", "find", "from_text", "library", "why_missing"]
+__all__ = ["FUNCTIONS", "STATUS", "DeviceFunction", "arch_number", "find", "from_text", "library", "why_missing"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..codegen.clib.function import C_TYPE
+from ..codegen.clib.function import C_TYPE, INTEGERS
 from .function import DeviceFunction, pair
 
 _WORDS = {"i32": "int", "u32": "unsigned", "u64": "unsigned long long"}
@@ -10,7 +10,7 @@ _WORDS = {"i32": "int", "u32": "unsigned", "u64": "unsigned long long"}
 
 def atomic_functions() -> tuple[DeviceFunction, ...]:
     """add min max and or xor exch cas of numbers; add of vectors; loads and stores with a memory order."""
-    return (*_integers(), *_floats(), *_narrow(), *_vectors(), *_ordered())
+    return (*_integers(), *_small(), *_floats(), *_narrow(), *_plain(), *_vectors(), *_ordered())
 
 
 def _host(kind: str, update: str, can_spin: bool = False) -> str:
@@ -57,6 +57,50 @@ def _integers() -> list[DeviceFunction]:
     return out
 
 
+def _in_word(t: str, bits: int, step: str) -> str:
+    """A loop that changes an element of 8 or 16 bits within its aligned word; `step` is the new value for `old` and `v`."""
+    mask = f"{(1 << bits) - 1}u"
+    return (
+        "unsigned *word = (unsigned *)((uint64_t)p & ~(uint64_t)3), seen, now = *(volatile unsigned *)word; uint32_t shift = ((uint64_t)p & 3) * 8;\n"
+        f"{t} old;\ndo {{ seen = now; old = ({t})(seen >> shift); now = atomicCAS(word, seen, (seen & ~({mask} << shift)) | ((unsigned)({step}) & {mask}) << shift); }} "
+        "while (now != seen);\nreturn old;"
+    )
+
+
+def _small() -> list[DeviceFunction]:
+    """Integers of 8 and 16 bits."""
+    out = []
+    for s, bits in (("i8", 8), ("u8", 8), ("i16", 16), ("u16", 16)):
+        t = C_TYPE[s]
+        steps = {"add": f"({t})(old + v)", "and": "old & v", "or": "old | v", "xor": "old ^ v", "exch": "v"}
+        steps |= {"min": "v < old ? v : old", "max": "v > old ? v : old"}
+        for op, step in steps.items():
+            head = f"template <class P> {t} twb_atomic_{op}_{s}(P p, {t} v)"
+            out.append(pair(head, _in_word(t, bits, step), _host(t, step, op in ("add", "or", "exch")), f"Atomic {op} of {t}."))
+    return out
+
+
+def _plain() -> list[DeviceFunction]:
+    """Reads and writes in one step, in no order with others."""
+    out = []
+    for s in (*INTEGERS, "f32", "f64", "f16", "bf16"):
+        t = f"twb_{s}" if s in ("f16", "bf16") else C_TYPE[s]
+        word = "unsigned short" if s in ("f16", "bf16") else t
+        there = f"*(volatile {word} *)p"
+        look = f"auto *at = ({t} *)p.place(sizeof({t}), TWBE_ATOMIC); {t} v = *at; twbe_look(at, v); return v;"
+        store = f"*({t} *)p.place(sizeof({t}), __is_same(P, twb_shared<{t}>) ? TWBE_ATOMIC : TWBE_STORE) = v;"
+        read = f"return {there};" if word == t else f"{t} v; v.bits = {there}; return v;"
+        write = f"{there} = v;" if word == t else f"{there} = v.bits;"
+        out.append(pair(f"template <class P> {t} twb_atomic_load_{s}(P p)", read, look, f"Read {t} in one step."))
+        out.append(pair(f"template <class P> void twb_atomic_store_{s}(P p, {t} v)", write, store, f"Write {t} in one step."))
+    for s in ("f16", "bf16"):
+        t = f"twb_{s}"
+        now = f"{t} old; old.bits = seen;"
+        loop = f"unsigned short seen, now = *(volatile unsigned short *)p;\ndo {{ seen = now; now = atomicCAS((unsigned short *)p, seen, v.bits); }} while (now != seen);\n{now}\nreturn old;"
+        out.append(pair(f"template <class P> {t} twb_atomic_exch_{s}(P p, {t} v)", loop, _host(t, "v"), f"Atomic exchange of {s}."))
+    return out
+
+
 def _floats() -> list[DeviceFunction]:
     out = []
     for s, t, bits in (("f32", "float", "int"), ("f64", "double", "unsigned long long")):
@@ -78,13 +122,13 @@ def _floats() -> list[DeviceFunction]:
             )
         )
         for op, sign in (("min", "<"), ("max", ">")):
-            loop = f"{bits} old = *(volatile {bits} *)p, seen;\ndo {{ seen = old; if (!(v {sign} {down}(seen))) break; old = atomicCAS(({bits} *)p, seen, {up}(v)); }} while (old != seen);\nreturn {down}(old);"
+            loop = f"{bits} old = *(volatile {bits} *)p, seen;\ndo {{ seen = old; {t} was = {down}(seen); if (!(v {sign} was || (was != was && v == v))) break; old = atomicCAS(({bits} *)p, seen, {up}(v)); }} while (old != seen);\nreturn {down}(old);"
             out.append(
                 pair(
                     f"template <class P> {t} twb_atomic_{op}_{s}(P p, {t} v)",
                     loop,
-                    _host(t, f"v {sign} old ? v : old"),
-                    f"Atomic {op} of {t}; a NaN changes nothing.",
+                    _host(t, f"v {sign} old || (old != old && v == v) ? v : old"),
+                    f"Atomic {op} of {t}; a number takes the place of a NaN.",
                 )
             )
     return out
@@ -95,7 +139,8 @@ def _narrow() -> list[DeviceFunction]:
     for s in ("f16", "bf16"):
         t, up, down = f"twb_{s}", f"twb_{s}_to_f32", f"twb_f32_to_{s}"
         for op in ("add", "min", "max"):
-            value = f"{up}(old) + {up}(v)" if op == "add" else f"{up}(v) {'<' if op == 'min' else '>'} {up}(old) ? {up}(v) : {up}(old)"
+            takes = f"{up}(v) {'<' if op == 'min' else '>'} {up}(old) || ({up}(old) != {up}(old) && {up}(v) == {up}(v))"
+            value = f"{up}(old) + {up}(v)" if op == "add" else f"{takes} ? {up}(v) : {up}(old)"
             loop = f"unsigned short seen, now = *(volatile unsigned short *)p; {t} old;\ndo {{ seen = now; old.bits = seen; now = atomicCAS((unsigned short *)p, seen, {down}({value}).bits); }} while (now != seen);\nreturn old;"
             out.append(
                 pair(f"template <class P> {t} twb_atomic_{op}_{s}(P p, {t} v)", loop, _host(t, f"{down}({value})"), f"Atomic {op} of {s}.", up, down)

@@ -16,7 +16,7 @@ GPU, EMULATOR = "gpu", "emulator"
 class DeviceFunction:
     """One function. `head` is "[template <...>] result name(parameters)"; `least_arch` counts as 75, 80, 89, 90; `needs` names functions it calls.
 
-    `says` is one sentence about what it does. A body that is None: the function is text of the prelude already (a macro or a type).
+    `says` is one sentence about what it does; `gpu_before` stands in front of it on a GPU: a variable that it works on.
     """
 
     head: str
@@ -25,6 +25,7 @@ class DeviceFunction:
     says: str
     least_arch: int = 75
     needs: tuple[str, ...] = ()
+    gpu_before: str = ""
 
     @property
     def name(self) -> str:
@@ -37,7 +38,8 @@ class DeviceFunction:
         body = (self.gpu if where == GPU else self.emulator).strip()
         template, rest = ("", self.head) if not self.head.startswith("template") else _split_template(self.head)
         inner = f" {body} " if "\n" not in body else "\n    " + body.replace("\n", "\n    ") + "\n"
-        return f"{template}TWB_DEVICE {rest} {{{inner}}}\n"
+        before = f"{self.gpu_before}\n" if self.gpu_before and where == GPU else ""
+        return f"{before}{template}TWB_DEVICE {rest} {{{inner}}}\n"
 
 
 def _split_template(head: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from .math import math_functions
 from .mbarrier import mbarrier_functions
 from .memory import memory_functions
 from .mma import mma_functions
+from .nibble import nibble_functions
 from .prelude import GPU_PRELUDE
 from .threads import thread_functions
 from .tma import tma_functions
@@ -25,7 +26,7 @@ from .wgmma import wgmma_function, wgmma_functions
 _TABLE: dict[str, DeviceFunction] = {
     f.name: f
     for f in (
-        *memory_functions(), *thread_functions(), *warp_functions(), *convert_functions(), *integer_functions(), *math_functions(),
+        *memory_functions(), *thread_functions(), *warp_functions(), *convert_functions(), *integer_functions(), *nibble_functions(), *math_functions(),
         *copy_functions(), *mma_functions(), *atomic_functions(), *mbarrier_functions(), *tma_functions(), *cluster_functions(), *wgmma_functions(),
     )
 }  # fmt: skip

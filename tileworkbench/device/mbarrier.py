@@ -63,6 +63,27 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
             "Arrive once at the same barrier of block `rank` of the cluster.",
             least_arch=90,
         ),
+        same(
+            f"void twb_mbarrier_arrive_warp({_BAR})",
+            "twb_sync_warp(); if (twb_lane() == 0) twb_mbarrier_arrive(bar);",
+            "Arrive once for the whole warp, after all of its lanes have come here.",
+            "twb_sync_warp",
+            "twb_lane",
+            "twb_mbarrier_arrive",
+            least_arch=90,
+        ),
+        pair(
+            f"void twb_mbarrier_arrive_warp_if({_BAR}, bool really)",
+            "uint32_t go = really && twb_lane() == 0;\n"
+            'asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, %1, 0;\\n@p mbarrier.arrive.shared::cta.b64 _, [%0];\\n}" :: '
+            + _AT
+            + ', "r"(go) : "memory");',
+            "if (really && twb_lane() == 0) twb_mbarrier_arrive(bar);",
+            "Arrive once for the whole warp, if `really`, after its products have ended: no branch and no barrier stand among products that run on.",
+            "twb_lane",
+            "twb_mbarrier_arrive",
+            least_arch=90,
+        ),
         one(
             f"void twb_mbarrier_arrive_expect({_BAR}, uint32_t bytes)",
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .function import DeviceFunction, pair, same
+
+STATUS = "twb_status"  # of a text for a GPU whose kernels call `twb_fail`
 
 _LOAD = """\
 typedef twb_vec<typename twb_pointee<P>::type, N> V;
@@ -39,6 +43,11 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             "return twbe_cast<U>(p);",
             "The same address as a pointer to elements of type U.",
         ),
+        same(
+            "template <class T, class V> T twb_same_bits(V v)",
+            'static_assert(sizeof(T) == sizeof(V), "types of one size");\nunion { V v; T t; } u = {v};\nreturn u.t;',
+            "The bits of a value as one of type T.",
+        ),
         pair(
             "template <int N, class P> auto twb_load(P p)",
             _LOAD,
@@ -51,6 +60,23 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             _STORE,
             'static_assert(sizeof(v) <= 16, "a vector access has 16 bytes at most");\n__builtin_memcpy(p.place(sizeof(v), TWBE_STORE), &v, sizeof(v));',
             "Write N elements in one access of 1, 2, 4, 8 or 16 bytes, aligned to its size.",
+        ),
+        same(
+            "template <int N, class P, class T> void twb_read(P p, T *into)",
+            "auto v = twb_load<N>(p);\n#pragma unroll\nfor (int i = 0; i < N; i++) into[i] = v[i];",
+            "`twb_load` into N elements of an array of the thread.",
+            "twb_load",
+        ),
+        same(
+            "template <int N, class P, class T> void twb_write(P p, const T *from)",
+            "twb_vec<T, N> v;\n#pragma unroll\nfor (int i = 0; i < N; i++) v[i] = from[i];\ntwb_store<N>(p, v);",
+            "`twb_store` of N elements of an array of the thread.",
+            "twb_store",
+        ),
+        same(
+            "template <class U, int N, class T> auto &twb_registers(T *array)",
+            "return *reinterpret_cast<U (*)[N]>(array);",
+            "N registers of type U from a place of an array of the thread on, as products take them.",
         ),
         pair(
             "template <class P> uint32_t twb_shared_address(P p)",
@@ -66,10 +92,13 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
         pair("void twb_fence_block()", "__threadfence_block();", "", "Order this thread's memory accesses for its block."),
         pair("void twb_fence_gpu()", "__threadfence();", "", "Order this thread's memory accesses for the whole GPU."),
         pair("void twb_fence_system()", "__threadfence_system();", "", "Order this thread's memory accesses for host and other GPUs too."),
-        pair(
-            "void twb_fail(int number)",
-            'printf("TWB_FAIL %d\\n", number); __trap();',
-            "twbe_fail(number);",
-            "End the kernel: assertion `number` did not hold.",
+        replace(
+            pair(
+                "void twb_fail(int number)",
+                f"atomicCAS(&{STATUS}, 0u, (unsigned)number);",
+                "twbe_fail(number);",
+                "Assertion `number` (from 1) did not hold. A GPU remembers the first one, and the thread goes on; the emulator stops the kernel.",
+            ),
+            gpu_before=f"__device__ unsigned {STATUS};",
         ),
     )

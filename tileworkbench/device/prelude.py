@@ -27,4 +27,8 @@ template <class P> struct twb_pointee;
 template <class T> struct twb_pointee<T *> { typedef T type; };
 template <class T> struct twb_pointee<const T *> { typedef T type; };
 #define twb_print printf
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
 """.replace("#define TWB_DEVICE static", "#define TWB_MEMBER __device__ __forceinline__\n#define TWB_DEVICE static")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .counters import COUNTERS, Counters, LineCounters
 from .findings import Finding
-from .program import Emulated, Program, RunResult
+from .program import Emulated, FailedAssertion, Program, RunResult
 from .tensor_map import TensorMap
 from .text import Kernel, Source, runtime_files, source
 
@@ -17,6 +17,7 @@ __all__ = [
     "COUNTERS",
     "Counters",
     "Emulated",
+    "FailedAssertion",
     "Finding",
     "Kernel",
     "LineCounters",

@@ -64,7 +64,12 @@ class Counters:
     total: LineCounters
     by_line: Mapping[Line | None, LineCounters]
 
+    @staticmethod
+    def none() -> Counters:
+        """Of a run that did nothing."""
+        return Counters(LineCounters((0,) * len(COUNTERS)), {})
+
     def at(self, line: int) -> LineCounters:
         """Of author line `line`, over all files."""
         found = [c for where, c in self.by_line.items() if where is not None and where.line == line]
-        return sum(found, LineCounters((0,) * len(COUNTERS)))
+        return sum(found, Counters.none().total)

@@ -39,6 +39,14 @@ class RunResult:
     printed: str
 
 
+class FailedAssertion(DeviceAssertError):
+    """A kernel called `twb_fail(number)` at author line `line`, after it had printed `printed`."""
+
+    def __init__(self, kernel: str, number: int, line: Line | None, printed: str) -> None:
+        super().__init__(f"{kernel}: assertion {number} did not hold" + (f" at {line}" if line else "") + (f"\n{printed}" if printed else ""))
+        self.number, self.line, self.printed = number, line, printed
+
+
 class Program:
     """The kernels of one text. `library` is the path of the shared library that was compiled from `source.text` and the runtime."""
 
@@ -66,11 +74,7 @@ class Program:
             line = ctypes.c_int()
             number = self._library.twbe_failed(ctypes.byref(line))
             where = self.line(line.value)
-            raise DeviceAssertError(
-                f"{kernel.name}: assertion {number} did not hold"
-                + (f" at {where}" if where else "")
-                + (f"\n{result.printed}" if result.printed else "")
-            )
+            raise FailedAssertion(kernel.name, number, where, result.printed)
         return result
 
     def _findings(self) -> list[Finding]:

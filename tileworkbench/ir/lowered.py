@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from ..base.dtypes import BOOL, INDEX, DType
 from .expr import Buffer, Expr, Var
 from .node import Node
+from .remark import Remark
 from .stmt import Body, Stmt
+from .tile_form import TensorView
 
 
 # ---------------------------------------------------------------------------------------------- expressions
@@ -108,6 +110,7 @@ class Loop(Stmt):
     `simd` says that iterations are independent and that a vector of them may run at once; such a loop's variable is an int32.
     `reductions` are (operator, scalar buffer) pairs that a vector loop combines, OpenMP's spelling. `label` names the end of the body, where
     an `EndIteration` goes. `unroll`: its iterations touch registers that must be known to the compiler.
+    `by` is a step that is known only at run time, instead of `step`.
     """
 
     var: Var
@@ -119,6 +122,7 @@ class Loop(Stmt):
     reductions: tuple[tuple[str, Buffer], ...] = ()
     label: str = ""
     unroll: bool = False
+    by: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,31 @@ class CopyElements(Stmt):
     src: Buffer
     src_offset: Expr
     count: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LoadVector(Stmt):
+    """Read `count` neighbours of `buffer` from element `offset` on in one access, into the thread's array `into` from its element `at` on.
+
+    The access has 16 bytes at most, and its address is a multiple of its size: `offset` is one of `count`.
+    """
+
+    into: Buffer
+    at: Expr
+    buffer: Buffer
+    offset: Expr
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVector(Stmt):
+    """Write `count` neighbours of `buffer` from element `offset` on in one access, from the thread's array `source`; otherwise as `LoadVector`."""
+
+    buffer: Buffer
+    offset: Expr
+    source: Buffer
+    at: Expr
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +241,6 @@ class Grid(Stmt):
     scratch_bytes: int = 0
     enough_blocks: int | None = 0
     threads: tuple[int, ...] = ()
+    views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    remarks: tuple[Remark, ...] = ()
     after: Body = ()

@@ -21,9 +21,11 @@ from .lowered import (
     GemmCall,
     Grid,
     LibraryCall,
+    LoadVector,
     Loop,
     PrintLine,
     SetElement,
+    StoreVector,
     Text,
 )
 from .printer import LATER_STAGES, LaterStage, ShowBuffer, ShowExpr
@@ -60,6 +62,10 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"for {_bound(var)} in {'vector' if simd else 'serial'}({show(start)}, {show(stop)}{by}):{end}"
         case CopyElements(dst, dst_offset, src, src_offset, count):
             return f"copy {show(count)} elements {name(dst)}@[{show(dst_offset)}] <- {name(src)}@[{show(src_offset)}]"
+        case LoadVector(into, at, buffer, offset, count):
+            return f"{name(into)}@[{show(at)} :+ {count}] = {name(buffer)}@[{show(offset)} :+ {count}]"
+        case StoreVector(buffer, offset, source, at, count):
+            return f"{name(buffer)}@[{show(offset)} :+ {count}] = {name(source)}@[{show(at)} :+ {count}]"
         case GemmCall(m, n, k, a, b, c, lda, ldb, ldc, trans_a, trans_b, clear):
             sides = f"{show(a)}{'.T' * trans_a} (ld {lda}) @ {show(b)}{'.T' * trans_b} (ld {ldb})"
             return f"gemm {m}x{n}x{k} {show(c)} (ld {ldc}) += {sides}, clear={show(clear)}"
@@ -71,7 +77,7 @@ def lowered_head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
             return f"allocate {name(buffer)}: {buffer.type}[{', '.join(show(d) for d in buffer.shape)}]"
         case PrintLine(parts):
             return f"print {', '.join(repr(p.text) if isinstance(p, Text) else show(p) for p in parts)}"
-        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough, _, after):
+        case Grid(called, grid_vars, extents, tiles, _, scratch_bytes, enough, after=after):
             over = f"({', '.join(_bound(v) for v in grid_vars)}) in ({', '.join(show(e) for e in extents)})"
             places = ", ".join(f"{name(t.buffer)} at {t.offset}" for t in tiles if t.buffer.view_of is None)
             shared = ", on one thread" if enough is None else f", shared from {enough} blocks on" if enough else ""

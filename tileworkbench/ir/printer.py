@@ -253,13 +253,14 @@ class _Printer:
                 return f"let {self.bound(var)} = {self.expr(value)}"
             case Store(buffer, indices, value):
                 return f"{self.buffer(buffer)}[{self.list(indices)}] = {self.expr(value)}"
-            case Copy(src, dst, is_async):
-                return f"{'async_' if is_async else ''}copy {self.region(dst)} <- {self.region(src)}"
+            case Copy(src, dst, is_async, pieces):
+                by = f", {pieces} bytes at a time, not waited for" if pieces else ""
+                return f"{'async_' if is_async else ''}copy {self.region(dst)} <- {self.region(src)}{by}"
             case Fill(dst, value):
                 return f"fill {self.region(dst)} <- {self.expr(value)}"
-            case Gemm(a, b, c, trans_a, trans_b, clear, policy):
+            case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async):
                 left, right = self.region(a) + ".T" * trans_a, self.region(b) + ".T" * trans_b
-                return f"gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}"
+                return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}"
             case Reduce(op, src, dst, dim, clear, nan):
                 flags = ("" if clear else ", keep") + (", nan" if nan else "")
                 return f"reduce {self.region(dst)} <- {op!r} of {self.region(src)} over {dim}{flags}"

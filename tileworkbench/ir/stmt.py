@@ -29,10 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
+from .remark import Remark
+from .tile_form import TensorView, TileForm
+from .tile_place import TilePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,14 @@ class Copy(Stmt):
     Elements of src outside its buffer give the safe value; elements of dst outside are skipped. All of src is read first, where dst overlaps it.
     A symbolic extent of less than nothing is nothing.
     `is_async` records that the author asked for a copy that is not waited for; results are those of a synchronous one.
+    With `async_bytes` the copy is only started, so many bytes at a time, and the threads that started it have to wait for it
+    (`transform/pipeline_copies.py`).
     """
 
     src: Region
     dst: Region
     is_async: bool = False
+    async_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,7 @@ class Gemm(Stmt):
 
     a is (M, K) or, with `trans_a`, (K, M); b is (K, N) or, with `trans_b`, (N, K); c is (M, N). Leading dims have extent 1.
     c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
+    `is_async` says that nobody touches c, or writes a or b, before a `WaitProducts` (`ir/device.py`): the product may still run meanwhile.
     """
 
     a: Region
@@ -127,6 +135,7 @@ class Gemm(Stmt):
     trans_b: bool = False
     clear: Expr = field(default_factory=lambda: Const(False, BOOL))
     policy: str = "square"
+    is_async: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,10 @@ class ParallelFor(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result)."""
+    """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result).
+
+    "blocks" is made by a pass: iterations are blocks, independent of one another, and the loop goes on by the number of blocks of the launch.
+    """
 
     var: Var
     start: Expr
@@ -309,6 +321,15 @@ class Launch(Stmt):
     body: Body
     threads_used: bool = False
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
+    forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
+    views: tuple[TensorView, ...] = ()  # what `MapOf` counts
+    places: tuple[TilePlace, ...] = ()  # of tiles that share bytes; others lie behind them
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def count_threads(self) -> int:
+        """The threads of a block."""
+        return prod(self.threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The kernel library: ordinary tile programs in TileLang's language, with schedules that suit a CPU.
+"""The kernel library: ordinary tile programs in TileLang's language, with schedules that suit a CPU and others that suit a GPU.
 
 Each module holds one algorithm, the record of its tunables, and the textbook's FLOP count.
 
 >>> from tileworkbench.kernels import gemm
->>> gemm.Schedule(64, 64, 32)
-Schedule(block_m=64, block_n=64, block_k=32, stages=2)
+>>> print(gemm.default_schedule(4096, 4096, 4096, "float16", target="cuda:sm_90a"))
+128x256x64 s4 t256
 """

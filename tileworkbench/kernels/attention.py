@@ -2,7 +2,7 @@
 
 A block owns block_m queries of one head and walks over the keys in tiles. It keeps, per query, the maximum of the scores so far and the sum of
 their exponentials; when a later tile raises the maximum, what has been summed is scaled down (the online softmax). With `causal` the walk ends at
-the diagonal, and only tiles that cross it are masked.
+the diagonal, and only tiles that cross it are masked. Several heads may share the keys and values of one.
 """
 
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
@@ -10,12 +10,14 @@ the diagonal, and only tiles that cross it are masked.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import language as T
 from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
+from ..language.tile import GemmWarpPolicy
 from ..runtime.kernel import JITKernel
+from .choice import compiled, gpu_of, has_wgmma, shared_bytes
 
 LOG2_E = 1.4426950408889634
 _NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to block, beside what a block needs
@@ -23,21 +25,26 @@ _NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to bl
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Queries of a block, and keys of one step of its walk."""
+    """Queries of a block, and keys of one step of its walk; for a GPU also how many tiles of K and V are on chip, and the threads of a block."""
 
     block_m: int
     block_n: int
+    stages: int = 1
+    threads: int = 0
 
     def __str__(self) -> str:
-        return f"{self.block_m}x{self.block_n}"
+        tile = f"{self.block_m}x{self.block_n}"
+        return f"{tile} s{self.stages} t{self.threads}" if self.threads else tile
 
 
-def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False) -> Schedule:
+def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False, *, target: Any = None) -> Schedule:
     """Queries enough that each tile of K and V is read for much work, and keys enough that the second product reads rows of 512 bytes.
 
     Tiles of K and V are at most 64 KiB: with their scores they stay in L2. A walk over more K and V than a core keeps near is worth twice as many
-    queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing.
+    queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing. For a GPU see `gpu_schedule`.
     """
+    if arch := gpu_of(target):
+        return gpu_schedule(seq, dim, dtype, arch)
     size = DType(dtype).bits // 8
     most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size > _NEAR else 256
     return Schedule(_share(seq, most), _share(seq, max(16, min(most, 512 // size, 65536 // (dim * size)))))
@@ -49,15 +56,46 @@ def _share(seq: int, most: int) -> int:
     return -(-seq // (16 * parts)) * 16
 
 
-def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: int, block_n: int, dtype: str) -> PrimFunc:
-    """The tile program, for one shape and schedule."""
+# by the most dims of a head: queries, keys, threads. A warp group of wgmma takes 64 queries; its scores, outputs and weights fill its registers
+GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 64, 256)}
+WARP_TILES = {64: (128, 64, 128), 128: (64, 64, 128), 256: (64, 32, 128)}
+FLAT_TILE = (32, 32, 128)  # of multiply-adds
+SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
 
-    shape = (batch, heads, seq, dim)
+
+def gpu_schedule(seq: int, dim: int, dtype: str, arch: str) -> Schedule:
+    """Tiles for a GPU: as many scores, outputs and weights as registers hold, and two tiles of K and V where they fit; fewer rows for few queries.
+
+    With wgmma 64 queries a warp group: two groups for long heads, three for short ones, whose softmax has more to do for each product.
+    """
+    size = DType(dtype).bits // 8
+    if size > 2:
+        queries, keys, threads = FLAT_TILE
+    else:
+        tiles = GROUP_TILES if has_wgmma(arch) else WARP_TILES
+        queries, keys, threads = next((t for most, t in tiles.items() if dim <= most), tiles[256])
+        while queries > 64 and queries - 64 >= seq:
+            queries, threads = queries - 64, max(128, threads - 128)
+    most = (shared_bytes(arch) - SLACK - queries * dim * size) // (2 * keys * dim * size)
+    return Schedule(queries, keys, max(1, min(2, most)), threads)
+
+
+def program(
+    batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: int, block_n: int, dtype: str, kv_heads: int = 0, stages: int = 1,
+    threads: int = 0,
+) -> PrimFunc:  # fmt: skip
+    """The tile program, for one shape and schedule. `kv_heads`: of K and V, each for heads / kv_heads heads of Q; 0 is one for each.
+
+    With several stages the copy of V runs ahead like that of K, so both stand at the top of the loop.
+    """
+
+    shape, shared = (batch, heads, seq, dim), (batch, kv_heads or heads, seq, dim)
+    group = heads // (kv_heads or heads)
     scale = LOG2_E / dim**0.5  # the softmax's 1 / sqrt(dim), and log2(e) so that exp2 does
 
     @T.prim_func
-    def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shape, dtype), V: T.Tensor(shape, dtype), O: T.Tensor(shape, dtype)):  # noqa: E741
-        with T.Kernel(T.ceildiv(seq, block_m), heads, batch) as (bx, head, b):
+    def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shared, dtype), V: T.Tensor(shared, dtype), O: T.Tensor(shape, dtype)):  # noqa: E741
+        with T.Kernel(T.ceildiv(seq, block_m), heads, batch, threads=threads or None) as (bx, head, b):
             q = T.alloc_shared((block_m, dim), dtype)
             k = T.alloc_shared((block_n, dim), dtype)
             v = T.alloc_shared((block_n, dim), dtype)
@@ -70,15 +108,18 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
             here = T.alloc_fragment((block_m,), "float32")
             total = T.alloc_fragment((block_m,), "float32")
 
+            kv = head // group
             first = (T.ceildiv(seq, block_m) - 1 - bx) * block_m  # the longest walks first, so that no core is left with one at the end
             T.copy(Q[b, head, first : first + block_m, :], q)
             T.clear(out)
             T.clear(total)
             T.fill(top, -T.infinity("float32"))
             last = T.min(first + block_m, seq) if causal else seq
-            for step in T.Pipelined(T.ceildiv(last, block_n), num_stages=1):
-                T.copy(K[b, head, step * block_n : step * block_n + block_n, :], k)
-                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+            for step in T.Pipelined(T.ceildiv(last, block_n), num_stages=stages):
+                T.copy(K[b, kv, step * block_n : step * block_n + block_n, :], k)
+                if stages > 1:
+                    T.copy(V[b, kv, step * block_n : step * block_n + block_n, :], v)
+                T.gemm(q, k, s, transpose_B=True, policy=GemmWarpPolicy.FullRow, clear_accum=True)
                 if (step + 1) * block_n > (first if causal else seq):
                     for i, j in T.Parallel(block_m, block_n):
                         limit = T.min(first + i + 1, seq) if causal else seq
@@ -94,10 +135,11 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
                     total[i] = total[i] * fade[i] + here[i]
                 for i, d in T.Parallel(block_m, dim):
                     out[i, d] = out[i, d] * fade[i]
-                T.copy(V[b, head, step * block_n : step * block_n + block_n, :], v)
+                if stages == 1:
+                    T.copy(V[b, kv, step * block_n : step * block_n + block_n, :], v)
                 if dtype != "float32":
                     T.copy(s, p)
-                T.gemm(p, v, out)
+                T.gemm(p, v, out, policy=GemmWarpPolicy.FullRow)
             for i, d in T.Parallel(block_m, dim):
                 out[i, d] = out[i, d] * (1.0 / total[i])
             T.copy(out, O[b, head, first : first + block_m, :])
@@ -106,15 +148,21 @@ def program(batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: i
     return result
 
 
-_compiled = jit(out_idx=-1)(program)
-
-
 def attention(
-    batch: int, heads: int, seq: int, dim: int, *, causal: bool = False, dtype: str = "float32", schedule: Schedule | None = None
-) -> JITKernel:
-    """A kernel O = attention(Q, K, V), all (batch, heads, seq, dim). Scores and sums are float32."""
-    s = schedule or default_schedule(seq, dim, dtype, causal)
-    kernel: JITKernel = _compiled(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype)
+    batch: int, heads: int, seq: int, dim: int, *, causal: bool = False, dtype: str = "float32", schedule: Schedule | None = None, kv_heads: int = 0,
+    target: Any = None,
+) -> JITKernel:  # fmt: skip
+    """A kernel O = attention(Q, K, V) for Q, O (batch, heads, seq, dim) and K, V (batch, kv_heads, seq, dim). Scores and sums are float32.
+
+    Args:
+        kv_heads: heads of K and V, each for as many of Q; 0 is as many as Q has.
+        target: what to compile for; None is the default target.
+    Raises: ValueError if `kv_heads` does not divide `heads`.
+    """
+    if kv_heads and heads % kv_heads:
+        raise ValueError(f"attention: heads={heads} must be a multiple of kv_heads={kv_heads}")
+    s = schedule or default_schedule(seq, dim, dtype, causal, target=target)
+    kernel: JITKernel = compiled(program, target)(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype, kv_heads, s.stages, s.threads)
     return kernel
 
 

@@ -8,20 +8,23 @@ along the rows of Y. The tile is tall: what a block writes of a row of Y is then
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations
 
+from typing import Any
+
 from .. import language as T
+from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
+from .choice import compiled, gpu_of
 
 SQRT_HALF = 0.7071067811865476
 
 
-def add_program(size: int, block: int, dtype: str) -> PrimFunc:
+def add_program(size: int, block: int, dtype: str, threads: int = 0) -> PrimFunc:
     """The tile program of Z = X + Y."""
 
     @T.prim_func
     def add(X: T.Tensor((size,), dtype), Y: T.Tensor((size,), dtype), Z: T.Tensor((size,), dtype)):
-        with T.Kernel(T.ceildiv(size, block)) as bx:
+        with T.Kernel(T.ceildiv(size, block), threads=threads or None) as bx:
             for i in T.Parallel(block):
                 Z[bx * block + i] = X[bx * block + i] + Y[bx * block + i]
 
@@ -29,12 +32,12 @@ def add_program(size: int, block: int, dtype: str) -> PrimFunc:
     return result
 
 
-def gelu_program(size: int, block: int, dtype: str) -> PrimFunc:
+def gelu_program(size: int, block: int, dtype: str, threads: int = 0) -> PrimFunc:
     """The tile program of Y = gelu(X), computed in float32."""
 
     @T.prim_func
     def gelu(X: T.Tensor((size,), dtype), Y: T.Tensor((size,), dtype)):
-        with T.Kernel(T.ceildiv(size, block)) as bx:
+        with T.Kernel(T.ceildiv(size, block), threads=threads or None) as bx:
             for i in T.Parallel(block):
                 x = T.cast(X[bx * block + i], "float32")
                 Y[bx * block + i] = T.cast(0.5 * x * (1.0 + T.erf(x * SQRT_HALF)), dtype)
@@ -43,44 +46,71 @@ def gelu_program(size: int, block: int, dtype: str) -> PrimFunc:
     return result
 
 
-def transpose_program(rows: int, cols: int, block_rows: int, block_cols: int, dtype: str) -> PrimFunc:
-    """The tile program of Y = X^T for X (rows, cols), in blocks of X."""
+def transpose_program(rows: int, cols: int, block_rows: int, block_cols: int, dtype: str, threads: int = 0) -> PrimFunc:
+    """The tile program of Y = X^T for X (rows, cols), in blocks of X.
+
+    On a GPU the tile is turned on its way out. Its rows are a bank longer, so that threads which read down a column meet different banks.
+    """
+    pad = max(1, 32 // DType(dtype).bits)
 
     @T.prim_func
     def transpose(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((cols, rows), dtype)):
-        with T.Kernel(T.ceildiv(cols, block_cols), T.ceildiv(rows, block_rows)) as (bx, by):
-            tile = T.alloc_shared((block_rows, block_cols), dtype)
-            turned = T.alloc_shared((block_cols, block_rows), dtype)
-            T.copy(X[by * block_rows, bx * block_cols], tile)
-            for i, j in T.Parallel(block_cols, block_rows):
-                turned[i, j] = tile[j, i]
-            T.copy(turned, Y[bx * block_cols, by * block_rows])
+        with T.Kernel(T.ceildiv(cols, block_cols), T.ceildiv(rows, block_rows), threads=threads or None) as (bx, by):
+            if threads:
+                wide = T.alloc_shared((block_rows, block_cols + pad), dtype)
+                for i, j in T.Parallel(block_rows, block_cols):
+                    wide[i, j] = X[by * block_rows + i, bx * block_cols + j]
+                for i, j in T.Parallel(block_cols, block_rows):
+                    Y[bx * block_cols + i, by * block_rows + j] = wide[j, i]
+            else:
+                tile = T.alloc_shared((block_rows, block_cols), dtype)
+                turned = T.alloc_shared((block_cols, block_rows), dtype)
+                T.copy(X[by * block_rows, bx * block_cols], tile)
+                for i, j in T.Parallel(block_cols, block_rows):
+                    turned[i, j] = tile[j, i]
+                T.copy(turned, Y[bx * block_cols, by * block_rows])
 
     result: PrimFunc = transpose
     return result
 
 
-_add, _gelu, _transpose = (jit(out_idx=-1)(program) for program in (add_program, gelu_program, transpose_program))
+LARGE = 1 << 16  # numbers of a block of a CPU
+GPU_THREADS, GPU_BYTES = 256, 32  # of a block, and what each thread reads of an array: two loads of 16 bytes
 
 
-def add(size: int, *, dtype: str = "float32", block: int = 1 << 16) -> JITKernel:
-    """A kernel Z = X + Y for arrays (size,)."""
-    kernel: JITKernel = _add(size, block, dtype)
+def stretch(dtype: str, target: Any = None) -> tuple[int, int]:
+    """Numbers of a block of an elementwise kernel, and its threads (0 on a CPU)."""
+    return (GPU_THREADS * GPU_BYTES * 8 // DType(dtype).bits, GPU_THREADS) if gpu_of(target) else (LARGE, 0)
+
+
+def add(size: int, *, dtype: str = "float32", block: int | None = None, target: Any = None) -> JITKernel:
+    """A kernel Z = X + Y for arrays (size,). `target`: what to compile for; None is the default target."""
+    numbers, threads = stretch(dtype, target)
+    kernel: JITKernel = compiled(add_program, target)(size, block or numbers, dtype, threads)
     return kernel
 
 
-def gelu(size: int, *, dtype: str = "float32", block: int = 1 << 16) -> JITKernel:
-    """A kernel Y = X * P(normal < X), by the error function, for arrays (size,)."""
-    kernel: JITKernel = _gelu(size, block, dtype)
+def gelu(size: int, *, dtype: str = "float32", block: int | None = None, target: Any = None) -> JITKernel:
+    """A kernel Y = X * P(normal < X), by the error function, for arrays (size,). `target`: what to compile for; None is the default target."""
+    numbers, threads = stretch(dtype, target)
+    kernel: JITKernel = compiled(gelu_program, target)(size, block or numbers, dtype, threads)
     return kernel
 
 
-def transpose_schedule(rows: int, cols: int) -> tuple[int, int]:
-    """Rows and columns of X of a block: 128 x 64 where they divide the whole, else 32 x 32."""
+def transpose_schedule(rows: int, cols: int, *, target: Any = None) -> tuple[int, int]:
+    """Rows and columns of X of a block: on a CPU 128 x 64 where they divide the whole, else 32 x 32; on a GPU 64 x 64."""
+    if gpu_of(target):
+        return 64, 64
     return (128, 64) if rows % 128 == 0 and cols % 64 == 0 else (32, 32)
 
 
-def transpose(rows: int, cols: int, *, dtype: str = "float32", block: tuple[int, int] | None = None) -> JITKernel:
+def transpose_threads(target: Any = None) -> int:
+    """Threads of a block of a transpose (0 on a CPU)."""
+    return GPU_THREADS if gpu_of(target) else 0
+
+
+def transpose(rows: int, cols: int, *, dtype: str = "float32", block: tuple[int, int] | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = X^T for X (rows, cols), Y (cols, rows), in blocks of so many rows and columns of X."""
-    kernel: JITKernel = _transpose(rows, cols, *(block or transpose_schedule(rows, cols)), dtype)
+    tile = block or transpose_schedule(rows, cols, target=target)
+    kernel: JITKernel = compiled(transpose_program, target)(rows, cols, *tile, dtype, transpose_threads(target))
     return kernel

@@ -2,6 +2,7 @@
 
 A block owns one (block_m, block_n) tile of C. It walks along K, copies a tile of A and one of B next to the core, and multiplies them into an
 accumulator that stays there. Bytes from memory fall as the tiles grow: each element of A is read N / block_n times, each of B M / block_m times.
+B may be given as layers store their weights, (n, k): then the product is A @ B^T.
 """
 
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
@@ -9,25 +10,32 @@ accumulator that stays there. Bytes from memory fall as the tiles grow: each ele
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import language as T
 from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
+from .choice import compiled, gpu_of, has_wgmma, multiprocessors, shared_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Tile sizes in elements, and how many tiles a copy may run ahead."""
+    """Tile sizes in elements, and how many tiles a copy may run ahead.
+
+    For a GPU also the threads of a block, and the rows of blocks that are worked on together, so that what they share is found in L2; 0 on a CPU.
+    """
 
     block_m: int
     block_n: int
     block_k: int
     stages: int = 2
+    threads: int = 0
+    panel: int = 0
 
     def __str__(self) -> str:
-        return f"{self.block_m}x{self.block_n}x{self.block_k}"
+        tile = f"{self.block_m}x{self.block_n}x{self.block_k}"
+        return f"{tile} s{self.stages} t{self.threads}" if self.threads else tile
 
 
 PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C stream through
@@ -35,12 +43,14 @@ PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C 
 FEW_ROWS = 256
 
 
-def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2) -> Schedule:
-    """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each.
+def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2, *, target: Any = None) -> Schedule:
+    """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each; for a GPU see `gpu_schedule`.
 
     A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
     Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory.
     """
+    if arch := gpu_of(target):
+        return gpu_schedule(m, n, k, dtype, arch)
     rows = _fit(m, 2048)
     depth = _fit(k, 512 if rows <= FEW_ROWS else 2048)
     columns = _fit(n, max(64, min(512, PACKED_BYTES // (DType(dtype).bits // 8 * depth))))
@@ -56,22 +66,79 @@ def _fit(size: int, largest: int) -> int:
     return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
 
 
+@dataclass(frozen=True, slots=True)
+class GpuTile:
+    """A tile of C in units of work: `threads` compute it, at the share `rate` of what the largest tile reaches while its blocks fill the chip."""
+
+    m: int
+    n: int
+    threads: int
+    rate: float
+
+
+# Rates: 128 x 256 and 128 x 128 measured on an H200 in November 2026 (with wgmma); the others by the bytes of shared memory that a product reads.
+GROUP_TILES = (
+    GpuTile(128, 256, 256, 1.0), GpuTile(128, 128, 256, 0.92), GpuTile(64, 128, 128, 0.85), GpuTile(128, 64, 256, 0.8), GpuTile(64, 64, 128, 0.6),
+)  # fmt: skip
+WARP_TILES = (GpuTile(128, 128, 128, 1.0), GpuTile(64, 128, 128, 0.9), GpuTile(64, 64, 128, 0.75))
+FLAT_TILES = (GpuTile(64, 64, 128, 1.0), GpuTile(32, 32, 128, 0.5))  # of multiply-adds
+GROUP_BYTES, WARP_BYTES, FLAT_DEPTH = 128, 64, 16  # of a row of A's tile: what a swizzled row holds, and a stage of three
+FEW_ROWS_BYTES = 256  # of a row where weights are read once: more of them are on the way
+MOST_STAGES = 6
+PANEL = 8
+SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
+
+
+def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str) -> Schedule:
+    """Tiles for a GPU: of those that its instructions suit, the one whose waves over all multiprocessors cost least.
+
+    With wgmma a row of a tile is a swizzled row of 128 bytes, and tiles fill shared memory in stages; 128 x 256 reads least of it. With mma.sync
+    four warps share 128 x 128. Up to 64 rows of A are one tile: then weights come in long rows, since their bytes are what takes the time.
+    """
+    size = DType(dtype).bits // 8
+    groups = has_wgmma(arch)
+    tiles: tuple[GpuTile, ...] = GROUP_TILES if groups else WARP_TILES
+    depth = (GROUP_BYTES if groups else WARP_BYTES) // size
+    if dtype in ("float32", "float64"):
+        depth, tiles = FLAT_DEPTH, FLAT_TILES
+    if m <= 64 and tiles is not FLAT_TILES:
+        rows = next(r for r in (16, 32, 64) if m <= r)
+        return _staged(GpuTile(rows, 64, 128, 1.0), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)
+    sms = multiprocessors(arch)
+    best = min(tiles, key=lambda t: T.ceildiv(T.ceildiv(m, t.m) * T.ceildiv(n, t.n), sms) * t.m * t.n / t.rate)
+    return _staged(best, depth, size, arch, PANEL)
+
+
+def _staged(tile: GpuTile, depth: int, size: int, arch: str, panel: int) -> Schedule:
+    """The tile with as many stages as shared memory holds: of one block with wgmma, else of two, which take turns; three at most without it."""
+    stage = (tile.m + tile.n) * depth * size
+    room = shared_bytes(arch) - SLACK
+    stages = min(MOST_STAGES, room // stage) if has_wgmma(arch) else min(3, room // (2 * stage))
+    return Schedule(tile.m, tile.n, depth, max(1, stages), tile.threads, panel)
+
+
 def program(
-    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool, sum_dtype: str = "float32"
-) -> PrimFunc:
-    """The tile program, for one shape, schedule and types of the factors, the result and the sums."""
+    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool, sum_dtype: str = "float32",
+    threads: int = 0, panel: int = 0, is_nt: bool = False,
+) -> PrimFunc:  # fmt: skip
+    """The tile program, for one shape, schedule and types of the factors, the result and the sums. `is_nt`: B is (n, k)."""
+    whole, tile = ((n, k), (block_n, block_k)) if is_nt else ((k, n), (block_k, block_n))
 
     @T.prim_func
-    def gemm(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((m, n), out_dtype)):
-        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m)) as (bx, by):
+    def gemm(A: T.Tensor((m, k), dtype), B: T.Tensor(whole, dtype), C: T.Tensor((m, n), out_dtype)):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
+            T.use_swizzle(panel, enable=panel > 0)
             A_tile = T.alloc_shared((block_m, block_k), dtype)
-            B_tile = T.alloc_shared((block_k, block_n), dtype)
+            B_tile = T.alloc_shared(tile, dtype)
             acc = T.alloc_fragment((block_m, block_n), sum_dtype)
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
                 T.copy(A[by * block_m, ko * block_k], A_tile)
-                T.copy(B[ko * block_k, bx * block_n], B_tile)
-                T.gemm(A_tile, B_tile, acc)
+                if is_nt:
+                    T.copy(B[bx * block_n, ko * block_k], B_tile)
+                else:
+                    T.copy(B[ko * block_k, bx * block_n], B_tile)
+                T.gemm(A_tile, B_tile, acc, transpose_B=is_nt)
             if relu:
                 for i, j in T.Parallel(block_m, block_n):
                     acc[i, j] = T.max(acc[i, j], 0.0)
@@ -81,19 +148,61 @@ def program(
     return result
 
 
-_compiled = jit(out_idx=-1)(program)
+def scaled_program(
+    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, threads: int = 0, panel: int = 0
+) -> PrimFunc:
+    """The tile program of C = S[0] * A @ B^T for B (n, k): factors of 8 bits, and one scale for all of them."""
+
+    @T.prim_func
+    def scaled_gemm(A: T.Tensor((m, k), dtype), B: T.Tensor((n, k), dtype), S: T.Tensor((1,), "float32"), C: T.Tensor((m, n), out_dtype)):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
+            T.use_swizzle(panel, enable=panel > 0)
+            A_tile = T.alloc_shared((block_m, block_k), dtype)
+            B_tile = T.alloc_shared((block_n, block_k), dtype)
+            acc = T.alloc_fragment((block_m, block_n), "float32")
+            T.clear(acc)
+            for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
+                T.copy(A[by * block_m, ko * block_k], A_tile)
+                T.copy(B[bx * block_n, ko * block_k], B_tile)
+                T.gemm(A_tile, B_tile, acc, transpose_B=True)
+            for i, j in T.Parallel(block_m, block_n):
+                acc[i, j] = acc[i, j] * S[0]
+            T.copy(acc, C[by * block_m, bx * block_n])
+
+    result: PrimFunc = scaled_gemm
+    return result
 
 
-def gemm(m: int, n: int, k: int, *, dtype: str = "float32", out_dtype: str = "", relu: bool = False, schedule: Schedule | None = None) -> JITKernel:
+def gemm(
+    m: int, n: int, k: int, *, dtype: str = "float32", out_dtype: str = "", relu: bool = False, schedule: Schedule | None = None,
+    is_nt: bool = False, target: Any = None,
+) -> JITKernel:  # fmt: skip
     """A kernel C = A @ B for A (m, k), B (k, n), C (m, n).
 
     Args:
-        dtype: of A and B; products are summed in float32.
-        out_dtype: of C; "" is that of A and B.
+        dtype: of A and B; products are summed in float32, or in int32 those of integers. "tfloat32" takes float32 arrays.
+        out_dtype: of C; "" is that of A and B, or of the sums of integers.
         relu: whether negative results become 0.
+        is_nt: whether B is given as (n, k).
+        target: what to compile for; None is the default target.
     """
-    s = schedule or default_schedule(m, n, k, dtype)
-    kernel: JITKernel = _compiled(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype or dtype, relu)
+    s = schedule or default_schedule(m, n, k, dtype, target=target)
+    total = "int32" if DType(dtype).is_int else "float32"
+    out = out_dtype or (total if dtype in ("int8", "uint8") else "float32" if dtype == "tfloat32" else dtype)
+    kernel: JITKernel = compiled(program, target)(
+        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt
+    )  # fmt: skip
+    return kernel
+
+
+def scaled_gemm(
+    m: int, n: int, k: int, *, dtype: str = "float8_e4m3fn", out_dtype: str = "bfloat16", schedule: Schedule | None = None, target: Any = None
+) -> JITKernel:
+    """A kernel C = S[0] * A @ B^T for A (m, k), B (n, k), S (1,) in float32, C (m, n). Sums are float32."""
+    s = schedule or default_schedule(m, n, k, dtype, target=target)
+    kernel: JITKernel = compiled(scaled_program, target)(
+        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype, s.threads, s.panel
+    )  # fmt: skip
     return kernel
 
 

@@ -10,24 +10,37 @@ an eighth of the bytes of float32: a block expands its tile of them on chip or, 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .. import language as T
+from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
+from .choice import compiled, gpu_of
 
 _BLOCKS = 32  # of many rows, so that cores which are not equally fast end together
 
 
-def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str) -> PrimFunc:
-    """The tile program of y = W x, for one shape and schedule."""
+def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str, threads: int = 0) -> PrimFunc:
+    """The tile program of y = W x, for one shape and schedule. On a GPU each thread sums what it reads, and the block comes together once."""
 
     @T.prim_func
     def gemv(X: T.Tensor((k,), dtype), W: T.Tensor((n, k), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, block_n)) as bx:
+        with T.Kernel(T.ceildiv(n, block_n), threads=threads or None) as bx:
             x = T.alloc_fragment((block_k,), "float32")
             w = T.alloc_fragment((block_n, block_k), "float32")
             y = T.alloc_fragment((block_n,), "float32")
+            if threads:
+                sums = T.alloc_fragment((block_n, block_k), "float32")
+                T.clear(sums)
+                for ko in T.serial(T.ceildiv(k, block_k)):
+                    T.copy(X[ko * block_k], x)
+                    T.copy(W[bx * block_n, ko * block_k], w)
+                    for i, j in T.Parallel(block_n, block_k):
+                        sums[i, j] = sums[i, j] + w[i, j] * x[j]
+                T.reduce_sum(sums, y, dim=1)
+                T.copy(y, Y[bx * block_n])
+                return
             T.clear(y)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=2):
                 T.copy(X[ko * block_k], x)
@@ -41,7 +54,7 @@ def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str) -> Prim
     return result
 
 
-def w4_program(m: int, n: int, k: int, group: int, block_m: int, block_n: int, block_k: int, dtype: str) -> PrimFunc:
+def w4_program(m: int, n: int, k: int, group: int, block_m: int, block_n: int, block_k: int, dtype: str, threads: int = 0) -> PrimFunc:
     """The tile program of Y = X W^T with four-bit W, for one shape and schedule. `block_k` is a multiple of `group` and of 8.
 
     Words of eight weights are transposed, not the numbers that they become: weight p of word j of all rows is row 8 j + p of the operand.
@@ -49,7 +62,7 @@ def w4_program(m: int, n: int, k: int, group: int, block_m: int, block_n: int, b
 
     @T.prim_func
     def linear_w4(X: T.Tensor((m, k), dtype), Q: T.Tensor((n, k // 2), "uint8"), S: T.Tensor((n, k // group), "float32"), Y: T.Tensor((m, n), dtype)):
-        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m)) as (bx, by):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
             x = T.alloc_shared((block_m, block_k), dtype)
             q = T.alloc_shared((block_n, block_k // 8), "uint32")
             turned = T.alloc_shared((block_k // 8, block_n), "uint32")
@@ -123,15 +136,17 @@ def w4_schedule(group: int) -> tuple[int, int]:
     return 64, whole * max(1, 128 // whole)
 
 
-def default_w4_program(m: int, n: int, k: int, group: int, dtype: str, block_n: int | None = None, block_k: int | None = None) -> PrimFunc:
-    """The program that suits `m` rows of X: with a few, expanding the weights for a matrix product costs more than what it saves."""
+def default_w4_program(
+    m: int, n: int, k: int, group: int, dtype: str, block_n: int | None = None, block_k: int | None = None, threads: int = 0
+) -> PrimFunc:
+    """The program that suits `m` rows of X: with a few, expanding the weights for a matrix product costs more than what it saves, on a CPU."""
+    if threads:
+        columns, depth = w4_schedule(group)
+        return w4_program(m, n, k, group, 16 * min(4, -(-m // 16)), block_n or columns, block_k or depth, dtype, threads)
     if m <= 4 and group % 8 == 0:
         return w4_rows_program(m, n, k, group, block_n or 64, dtype)
     rows, columns = w4_schedule(group)
     return w4_program(m, n, k, group, min(m, 16), block_n or rows, block_k or columns, dtype)
-
-
-_gemv, _w4 = jit(out_idx=-1)(gemv_program), jit(out_idx=-1)(default_w4_program)
 
 
 def gemv_schedule(n: int, k: int) -> tuple[int, int]:
@@ -140,15 +155,36 @@ def gemv_schedule(n: int, k: int) -> tuple[int, int]:
     return next(many, next((rows for rows in (16, 8, 4) if n % rows == 0), min(n, 16))), min(k, 1 << 15)
 
 
-def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None) -> JITKernel:
-    """A kernel y = W x for W (n, k), x (k,), y (n,). Products are summed in float32."""
-    rows, columns = gemv_schedule(n, k)
-    kernel: JITKernel = _gemv(n, k, block_n or rows, min(block_k or columns, k), dtype)
+GPU_THREADS = 128
+
+
+def gpu_gemv_schedule(n: int, k: int, dtype: str) -> tuple[int, int, int]:
+    """Rows and columns of a block of a GPU, and its threads: each reads 16 bytes of four rows at a time."""
+    return min(4, n), min(GPU_THREADS * 128 // DType(dtype).bits, k), GPU_THREADS
+
+
+def schedule_for(n: int, k: int, dtype: str, target: Any = None) -> tuple[int, int, int]:
+    """Rows and columns of a block of `gemv`, and its threads (0 on a CPU)."""
+    return gpu_gemv_schedule(n, k, dtype) if gpu_of(target) else (*gemv_schedule(n, k), 0)
+
+
+def gemv(n: int, k: int, *, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None, target: Any = None) -> JITKernel:
+    """A kernel y = W x for W (n, k), x (k,), y (n,). Products are summed in float32. `target`: what to compile for; None is the default target."""
+    rows, columns, threads = schedule_for(n, k, dtype, target)
+    kernel: JITKernel = compiled(gemv_program, target)(n, k, block_n or rows, min(block_k or columns, k), dtype, threads)
     return kernel
 
 
 def linear_w4(
-    m: int, n: int, k: int, *, group: int = 128, dtype: str = "float32", block_n: int | None = None, block_k: int | None = None
+    m: int,
+    n: int,
+    k: int,
+    *,
+    group: int = 128,
+    dtype: str = "float32",
+    block_n: int | None = None,
+    block_k: int | None = None,
+    target: Any = None,
 ) -> JITKernel:
     """A kernel Y = X W^T for X (m, k), four-bit W (n, k) as bytes (n, k // 2) and scales (n, k // group), Y (m, n).
 
@@ -157,5 +193,6 @@ def linear_w4(
     block_k = block_k or w4_schedule(group)[1]
     if block_k % group or block_k % 8 or k % block_k:
         raise ValueError(f"linear_w4: k={k} must be a multiple of block_k={block_k}, and that of group={group} and of 8")
-    kernel: JITKernel = _w4(m, n, k, group, dtype, block_n, block_k)
+    threads = GPU_THREADS if gpu_of(target) else 0
+    kernel: JITKernel = compiled(default_w4_program, target)(m, n, k, group, dtype, block_n, block_k, threads)
     return kernel

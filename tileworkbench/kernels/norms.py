@@ -8,19 +8,21 @@ was read, and the result is written once, straight to memory.
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations
 
+from typing import Any
+
 from .. import language as T
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
+from .choice import compiled
 from .softmax import Schedule, default_schedule
 
 
-def layernorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) -> PrimFunc:
+def layernorm_program(rows: int, cols: int, block: int, dtype: str, eps: float, threads: int = 0) -> PrimFunc:
     """The tile program of LayerNorm, for one shape and number of rows of a block."""
 
     @T.prim_func
     def layernorm(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), B: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
-        with T.Kernel(T.ceildiv(rows, block)) as bx:
+        with T.Kernel(T.ceildiv(rows, block), threads=threads or None) as bx:
             x = T.alloc_fragment((block, cols), "float32")
             square = T.alloc_fragment((block, cols), "float32")
             mean = T.alloc_fragment((block,), "float32")
@@ -41,12 +43,12 @@ def layernorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) 
     return result
 
 
-def rmsnorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) -> PrimFunc:
+def rmsnorm_program(rows: int, cols: int, block: int, dtype: str, eps: float, threads: int = 0) -> PrimFunc:
     """The tile program of RMSNorm, for one shape and number of rows of a block."""
 
     @T.prim_func
     def rmsnorm(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
-        with T.Kernel(T.ceildiv(rows, block)) as bx:
+        with T.Kernel(T.ceildiv(rows, block), threads=threads or None) as bx:
             x = T.alloc_fragment((block, cols), "float32")
             square = T.alloc_fragment((block, cols), "float32")
             scale = T.alloc_fragment((block,), "float32")
@@ -63,17 +65,15 @@ def rmsnorm_program(rows: int, cols: int, block: int, dtype: str, eps: float) ->
     return result
 
 
-_layernorm = jit(out_idx=-1)(layernorm_program)
-_rmsnorm = jit(out_idx=-1)(rmsnorm_program)
-
-
-def layernorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None) -> JITKernel:
+def layernorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = (X - mean) / sqrt(variance + eps) * W + B along the last dim, for X and Y (rows, cols), W and B (cols,). Computed in float32."""
-    kernel: JITKernel = _layernorm(rows, cols, (schedule or default_schedule(rows, cols)).rows, dtype, eps)
+    s = schedule or default_schedule(rows, cols, target=target)
+    kernel: JITKernel = compiled(layernorm_program, target)(rows, cols, s.rows, dtype, eps, s.threads)
     return kernel
 
 
-def rmsnorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None) -> JITKernel:
+def rmsnorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = X / sqrt(mean(X^2) + eps) * W along the last dim, for X and Y (rows, cols), W (cols,). Computed in float32."""
-    kernel: JITKernel = _rmsnorm(rows, cols, (schedule or default_schedule(rows, cols)).rows, dtype, eps)
+    s = schedule or default_schedule(rows, cols, target=target)
+    kernel: JITKernel = compiled(rmsnorm_program, target)(rows, cols, s.rows, dtype, eps, s.threads)
     return kernel

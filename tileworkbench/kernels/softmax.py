@@ -1,7 +1,7 @@
 """Softmax of every row: a kernel that computes little and moves each byte once.
 
 A block owns a few whole rows, so the row is read from memory once and its three passes (maximum, exponentials and their sum, division) run over a
-tile that stays in L1.
+tile that stays in L1, or in the registers of a GPU.
 """
 
 # mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
@@ -9,36 +9,50 @@ tile that stays in L1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import language as T
 from ..frontend.prim_func import PrimFunc
-from ..runtime.jit import jit
 from ..runtime.kernel import JITKernel
+from .choice import compiled, gpu_of
 
 LOG2_E = 1.4426950408889634
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Rows of one block."""
+    """Rows of one block, and a GPU's threads for them (0 on a CPU)."""
 
     rows: int
+    threads: int = 0
 
     def __str__(self) -> str:
-        return f"{self.rows} row{'s' if self.rows != 1 else ''}"
+        return f"{self.rows} row{'s' if self.rows != 1 else ''}{f' t{self.threads}' if self.threads else ''}"
 
 
-def default_schedule(rows: int, cols: int) -> Schedule:
-    """As many rows as 32 KiB of float32 hold, so that the tile stays in L1; one if a row alone is longer."""
-    return Schedule(max(1, min(rows, 8192 // max(cols, 1))))
+def default_schedule(rows: int, cols: int, *, target: Any = None) -> Schedule:
+    """As many rows as 32 KiB of float32 hold, so that the tile stays in L1; one if a row alone is longer. For a GPU see `gpu_schedule`."""
+    return gpu_schedule(rows, cols) if gpu_of(target) else Schedule(max(1, min(rows, 8192 // max(cols, 1))))
 
 
-def program(rows: int, cols: int, block: int, dtype: str) -> PrimFunc:
+EACH = 16  # numbers of a row in one thread's registers: enough loads on their way, and few enough for all threads that an SM can hold
+FEW, MOST = 64, 1024  # threads of a block; an SM holds 2048 in 32 blocks
+
+
+def gpu_schedule(rows: int, cols: int) -> Schedule:
+    """Threads for `EACH` numbers of a row each, as a power of two; several short rows fill a block."""
+    threads = 32
+    while threads < MOST and threads * EACH < cols:
+        threads *= 2
+    return Schedule(max(1, min(rows, FEW * EACH // max(cols, 1))), max(threads, FEW))
+
+
+def program(rows: int, cols: int, block: int, dtype: str, threads: int = 0) -> PrimFunc:
     """The tile program, for one shape and number of rows of a block."""
 
     @T.prim_func
     def softmax(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((rows, cols), dtype)):
-        with T.Kernel(T.ceildiv(rows, block)) as bx:
+        with T.Kernel(T.ceildiv(rows, block), threads=threads or None) as bx:
             x = T.alloc_fragment((block, cols), "float32")
             top = T.alloc_fragment((block,), "float32")
             total = T.alloc_fragment((block,), "float32")
@@ -57,13 +71,10 @@ def program(rows: int, cols: int, block: int, dtype: str) -> PrimFunc:
     return result
 
 
-_compiled = jit(out_idx=-1)(program)
-
-
-def softmax(rows: int, cols: int, *, dtype: str = "float32", schedule: Schedule | None = None) -> JITKernel:
-    """A kernel Y = softmax(X) along the last dim, for X and Y (rows, cols). Computed in float32."""
-    s = schedule or default_schedule(rows, cols)
-    kernel: JITKernel = _compiled(rows, cols, s.rows, dtype)
+def softmax(rows: int, cols: int, *, dtype: str = "float32", schedule: Schedule | None = None, target: Any = None) -> JITKernel:
+    """A kernel Y = softmax(X) along the last dim, for X and Y (rows, cols), computed in float32, for `target` (None: the default one)."""
+    s = schedule or default_schedule(rows, cols, target=target)
+    kernel: JITKernel = compiled(program, target)(rows, cols, s.rows, dtype, s.threads)
     return kernel
 
 

@@ -81,6 +81,12 @@ class Fragment:
         """How many threads hold each cell: those that differ in digits that move nothing."""
         return prod(d.mod for d in self.digits if d.source == "thread" and d.dim < 0)
 
+    @property
+    def vector(self) -> int:
+        """How many registers, from any multiple of that on, hold neighbours along the last dim."""
+        last = len(self.shape) - 1
+        return next((d.mod for d in self.digits if (d.source, d.div, d.dim, d.stride) == ("register", 1, last, 1)), 1)
+
     def drop(self, dim: int) -> Fragment:
         """The tile without `dim`, such as a reduction along it leaves: each thread that held cells of a row holds the row's value, once."""
         kept = [d for d in self.digits if d.source == "register" and d.dim not in (dim, -1)]
@@ -144,6 +150,27 @@ def flat(shape: Sequence[int], threads: int, vector: int = 1) -> Fragment:
     return Fragment(tuple(shape), threads, register, (*digits, *_idle(threads, div)))
 
 
+def micro_tiles(shape: tuple[int, int], threads: int) -> Fragment:
+    """Threads side by side in a few rows, each with cells from as many rows as columns, about: what a product reads least for. Vectors of up to 4.
+
+    Rows and columns that the threads cannot share evenly are short, as in `flat`. The columns of threads depend on the width only where it is small,
+    so that tiles of equal height lie with equal rows.
+    """
+    m, n = shape
+    vector = 4 if n % 4 == 0 else 1
+    pieces = -(-n // vector)
+    across = min(pieces, 16 if threads >= 128 else 8, threads)
+    down = min(m, threads // across)
+    if 2 * down * across <= threads:
+        across = min(pieces, threads // down)
+    digits = [Digit("register", 1, vector, 1, 1)] if vector > 1 else []
+    digits += [Digit("thread", 1, across, 1, vector), Digit("thread", across, down, 0, 1)]
+    further, rounds = -(-pieces // across), -(-m // down)
+    digits += [Digit("register", vector, further, 1, vector * across)] if further > 1 else []
+    digits += [Digit("register", vector * further, rounds, 0, down)] if rounds > 1 else []
+    return Fragment(shape, threads, vector * further * rounds, (*digits, *_idle(threads, across * down)))
+
+
 def mma_c(warps_m: int, warps_n: int, m: int, n: int) -> Fragment:
     """The accumulator of `mma.m16n8`, warps side by side: warp w has the rows of w % warps_m and the columns of w // warps_m, 16 x 8 cells at a time.
 
@@ -154,13 +181,28 @@ def mma_c(warps_m: int, warps_n: int, m: int, n: int) -> Fragment:
     return _tiled(digits, 4, rest, (m, n), (warps_m, warps_n))
 
 
-def mma_a(warps_m: int, warps_n: int, m: int, k: int, bits: int = 16) -> Fragment:
-    """The left operand of `mma.m16n8k(256 / bits)` in registers: words of 32 bits along k. Warps along n hold copies."""
+def mma_a(warps_m: int, warps_n: int, m: int, k: int, bits: int = 16, step: int = 0) -> Fragment:
+    """The left operand of `mma.m16n8k(step)` in registers: words of 32 bits along k. Warps along n hold copies. `step`: 256 / bits, or half of it."""
     word = 32 // bits
+    step = step or 8 * word
     inner = [Digit("register", 1, word, 1, 1)] if word > 1 else []
     lanes = [Digit("thread", 1, 4, 1, word), Digit("thread", 4, 8, 0, 1)]
-    digits = [*lanes, *inner, Digit("register", word, 2, 0, 8), Digit("register", 2 * word, 2, 1, 4 * word)]
-    return _tiled(digits, 4 * word, [(0, 16, m // warps_m), (1, 8 * word, k)], (m, k), (warps_m, warps_n), along=(0, None))
+    digits = [*lanes, *inner, Digit("register", word, 2, 0, 8)]
+    if step > 4 * word:
+        digits.append(Digit("register", 2 * word, 2, 1, 4 * word))
+    return _tiled(digits, step // 2, [(0, 16, m // warps_m), (1, step, k)], (m, k), (warps_m, warps_n), along=(0, None))
+
+
+def mma_b(warps_m: int, warps_n: int, n: int, k: int, bits: int = 16, step: int = 0) -> Fragment:
+    """The right operand, a tile of (k, n), likewise. Warps along m hold copies."""
+    word = 32 // bits
+    step = step or 8 * word
+    inner = [Digit("register", 1, word, 0, 1)] if word > 1 else []
+    lanes = [Digit("thread", 1, 4, 0, word), Digit("thread", 4, 8, 1, 1)]
+    digits = [*lanes, *inner]
+    if step > 4 * word:
+        digits.append(Digit("register", word, 2, 0, 4 * word))
+    return _tiled(digits, step // 4, [(1, 8, n // warps_n), (0, step, k)], (k, n), (warps_m, warps_n), along=(None, 1))
 
 
 def wgmma_c(groups: int, m: int, n: int) -> Fragment:
@@ -226,17 +268,37 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
     `indices` (rank of the tile, threads, registers of the loop) are the cells wanted, -1 where an iteration does nothing. The answer has one number
     per iteration, -1 where no thread does anything: that it is the same in all threads is what makes it a register.
     """
-    held = np.full((tile.threads, *tile.shape), -1, dtype=np.int64)
+    sizes = np.array(tile.shape)[:, None, None]
+    if np.any(indices >= sizes):
+        return None
+    scale = np.array([prod(tile.shape[d + 1 :]) for d in range(len(tile.shape))], dtype=np.int64)[:, None, None]
     cells = tile.cells()
-    thread, register = np.nonzero(cells[0] >= 0)
-    held[(thread, *cells[:, thread, register])] = register
+    held = np.where(cells[0] >= 0, (cells * scale).sum(axis=0), -1)  # (threads, registers): cells as numbers
+    busy = indices[0] >= 0
+    wanted = np.where(busy, (indices * scale).sum(axis=0), -1)
+    steps, first = np.nonzero(busy.any(axis=0))[0], busy.argmax(axis=0)
     out = np.full(loop.registers, -1, dtype=np.int64)
-    for step in range(loop.registers):
-        busy = np.nonzero(indices[0, :, step] >= 0)[0]
-        if not busy.size:
-            continue
-        wanted = held[(busy, *indices[:, busy, step])]
-        if wanted[0] < 0 or np.any(wanted != wanted[0]):
-            return None
-        out[step] = wanted[0]
+    where: dict[int, dict[int, int]] = {}  # of a thread: cell -> register
+    for step in steps:
+        thread = int(first[step])
+        if thread not in where:
+            where[thread] = {int(cell): register for register, cell in enumerate(held[thread])}
+        out[step] = where[thread].get(int(wanted[thread, step]), -1)
+    if np.any(out[steps] < 0) or np.any((held[:, out[steps]] != wanted[:, steps]) & busy[:, steps]):
+        return None
     return out
+
+
+def steps_of(loop: Fragment, registers: Array) -> dict[Digit, int] | None:
+    """`registers[register]` as a sum over the digits of the loop's register, each times its step, from registers[0] on; None if it is none."""
+    digits = [d for d in loop.digits if d.source == "register" and d.mod > 1]
+    asked = np.nonzero(registers >= 0)[0]
+    numbers = np.arange(loop.registers)
+    steps = {d: int(registers[d.div] - registers[0]) for d in digits}
+    found = registers[0] + sum(numbers // d.div % d.mod * step for d, step in steps.items())
+    return steps if np.array_equal(np.broadcast_to(found, numbers.shape)[asked], registers[asked]) else None
+
+
+def is_formula(loop: Fragment, registers: Array) -> bool:
+    """Whether `registers`, by number of the loop's register, is a formula of it."""
+    return steps_of(loop, registers) is not None

@@ -273,7 +273,7 @@ class Engine:
         with ticket.guard(patience, lambda: self._hangs(place, patience)):
             first = attempt.run()
         checks = self._compare(attempt)
-        if kernel.executable.source:
+        if kernel.is_timed:
             with ticket.guard(patience, lambda: self._hangs(place, patience)):
                 seconds = attempt.times(first, ticket.is_stale)
         self.stage = ""

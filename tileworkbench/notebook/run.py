@@ -17,7 +17,6 @@ from ..runtime.compiling import compile_ir
 from ..runtime.fork import LIMIT, check_threads
 from ..runtime.jit import JITFunction
 from ..runtime.kernel import JITKernel
-from ..runtime.measure import measure
 from ..runtime.observing import observe
 from ..runtime.options import make_options
 from ..runtime.scorecard import record
@@ -122,7 +121,7 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
         run.launches = tuple(seen)
         run.report = _report(run.launches[-1], options)
     elif known := [k for k in made if not k.signature.dims and not k.signature.scalars]:
-        run.report = known[-1].report(_machine(options))
+        run.report = known[-1].report(_machine(options, known[-1]))
     _check(shell, run)
     _expect(run)
     if options.tune is not None and run.last is not None:
@@ -185,19 +184,27 @@ def _compile_if_needed(space: dict[str, Any], name: str) -> None:
         space[name] = compile_ir(value.kernel, make_options())
 
 
-def _machine(options: Options) -> Machine:
-    """The machine that the report is about: this one, or a preset."""
-    return find_machine(options.machine) if options.machine else measure()
+def _machine(options: Options, kernel: JITKernel) -> Machine:
+    """The machine that the report is about: a preset, or the one that the kernel runs on."""
+    return find_machine(options.machine) if options.machine else kernel.machine
 
 
 def _report(launch: Launch, options: Options) -> Report:
     """What the model says of this launch, with its measured times if it ran as compiled code on the machine that is asked about."""
     kernel, call = launch.kernel, launch.call
-    arrays = {bound.spec.name: bound.array for bound in call.tensors}
-    is_measured = not options.compile_only and not options.machine and kernel.executable.source
+    is_measured = not options.compile_only and not options.machine and kernel.is_timed
     seconds = launch.seconds if is_measured else ()
+    machine = _machine(options, kernel)
     made = report(
-        kernel.ir, _machine(options), call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=arrays, schedule=kernel.schedule
+        kernel.ir,
+        machine,
+        call.dims,
+        threads=call.threads,
+        seconds=seconds,
+        scalars=call.scalars,
+        arrays=call.readable(),
+        schedule=kernel.schedule,
+        registers=kernel.n_regs if machine.is_gpu else None,
     )
     record(made)
     return made

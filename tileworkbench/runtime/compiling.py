@@ -23,7 +23,7 @@ def compile_ir(
     marked, places = mark_outputs(kernel, options.out_idx, outputs)
     signature = signature_of(marked, places, returns_tuple)
     target = choose_target(options.target)
-    executable = target.compile(marked, with_fields(options, target=target.name))
+    executable = target.compile(marked, with_fields(options, target=target.name, schedule=schedule or {}))
     made = JITKernel(marked, options, target.name, executable, signature, schedule)
     if options.verbose:
         facts = made.facts

@@ -17,6 +17,7 @@ import numpy as np
 from ..base.errors import UnsupportedError
 from . import arrays, packing
 from .arrays import HostArray, NotAnArray, library_of, torch_dtype_name
+from .libcuda import DRIVER, why_no_driver
 from .signature import ScalarSpec, TensorSpec
 
 CUPY = "pip install cupy-cuda13x (cupy-cuda12x for a driver of CUDA 12)"
@@ -51,7 +52,13 @@ def describe(value: Any) -> HostArray:
     if library != "numpy" and hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _describe_dlpack(value, library)
     if hasattr(value, "__array_interface__"):
-        raise NotAnArray(f"a {library} array in the host's memory", "this target runs on the GPU: move it there, for example with cupy.asarray")
+        why = why_no_driver()
+        hint = (
+            f"no kernel can run on a GPU here: {why}; {DRIVER}"
+            if why
+            else "this target runs on the GPU: move it there, for example with cupy.asarray"
+        )
+        raise NotAnArray(f"a {library} array in the host's memory", hint)
     got = "None" if value is None else f"{value!r} ({type(value).__name__})" if isinstance(value, (int, float, str)) else f"a {type(value).__name__}"
     raise NotAnArray(got, "" if value is None else "pass an array on the GPU: CuPy, PyTorch, or anything with DLPack or __cuda_array_interface__")
 

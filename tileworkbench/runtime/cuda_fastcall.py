@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import packing
@@ -11,6 +11,8 @@ from .cuda_arrays import stream_text
 from .expressions import HELPERS
 from .fastcall import Slow, Writer, plain_name
 from .signature import Signature, TensorSpec
+
+NO_ALIGNMENTS: Mapping[str, int] = {}
 
 
 def make(
@@ -22,11 +24,12 @@ def make(
     slow: Slow,
     *,
     several: bool = False,
+    alignments: Mapping[str, int] = NO_ALIGNMENTS,
 ) -> Callable[..., Any] | None:
     """A function of the call's positional arguments, or None when this signature or these arrays need the long way every time.
 
     `run(stream, pointers..., workspaces..., dims..., scalars...)` launches; `check(stream)` waits and raises failed assertions. `several`: this
-    machine has more than one GPU, and CuPy allocates on the current one.
+    machine has more than one GPU, and CuPy allocates on the current one. `alignments`: what addresses of arrays have to be multiples of.
     """
     libraries = {k for k in kinds if k != "scalar"}
     if len(libraries) != 1 or "slow" in libraries or any(not s.is_direct or s.is_stride for s in signature.sources):
@@ -35,7 +38,7 @@ def make(
         return None
     if any(t.strides is not None or t.dtype in packing.NAMES for t in signature.tensors):
         return None
-    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several)
+    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several, alignments)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_run": run, "_slow": slow, "_check": check}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -46,9 +49,11 @@ def make(
 class _GpuWriter(Writer):
     """Writes the function for arrays of one library on one device."""
 
-    def __init__(self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool) -> None:
+    def __init__(
+        self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool, alignments: Mapping[str, int]
+    ) -> None:
         super().__init__(signature, kinds)
-        self.library, self.ordinal, self.checks, self.several = library, ordinal, checks, several
+        self.library, self.ordinal, self.checks, self.several, self.alignments = library, ordinal, checks, several, alignments
         module = self.module = sys.modules[library]
         self.stream, self.names["_stream"] = stream_text(library, ordinal)
         self.names |= {"_array": module.Tensor if library == "torch" else module.ndarray}
@@ -72,7 +77,7 @@ class _GpuWriter(Writer):
         return f"{tensor}.get_device() != {self.ordinal}" if self.several else f"not {tensor}.is_cuda"
 
     def pointer(self, spec: TensorSpec) -> None:
-        i, mask = self.index[spec.name], int(spec.numpy_dtype().itemsize) - 1
+        i, mask = self.index[spec.name], max(int(spec.numpy_dtype().itemsize), self.alignments.get(spec.name, 1)) - 1
         if self.library == "torch":
             self.add(f"  if not a{i}.is_contiguous(): return _slow(args, {{}})")
             self.add(f"  p{i} = a{i}.data_ptr()")

@@ -22,8 +22,9 @@ import numpy as np
 from ..base.errors import CapacityError, InternalError, UnsupportedError
 from .cubin import KernelFacts
 from .cuda_plan import FORMATS, KernelPlan, ParamPlan, Plan
-from .expressions import HELPERS
 from .gpu_arch import why_not_on
+from .gpu_limits import too_much_shared
+from .host_program import make_run
 from .libcuda import (
     CLUSTER_SIZE,
     INVALID_CONTEXT,
@@ -47,21 +48,29 @@ CONFIG_BYTES = 64
 CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6  # CU_LAUNCH_ATTRIBUTE_*
 _ATTRIBUTE = struct.Struct("=i4x3I52x")
 PORTABLE_CLUSTER = 8
+REGISTER_UNIT = 256  # registers are given to a warp in pieces of so many (CUDA Occupancy Calculator, allocation unit)
 NARROW = ("float16", "float32", "tfloat32")
 SYNC = "TILEWORKBENCH_CUDA_SYNC"
 
 
+def _no_assertion(code: int) -> None:
+    raise InternalError(f"assertion {code} of a kernel without any")
+
+
 class Program:
-    """A text's kernels on one device. `run(stream, pointers..., workspaces..., dims..., scalars...)` launches them all."""
+    """A text's kernels on one device. `run(stream, pointers..., workspaces..., dims..., scalars...)` launches them as the plan says.
+
+    `fail(code)` raises an assertion that did not hold between launches.
+    """
 
     def __init__(
         self, driver: Driver, device: Device, arch: str, cubin: bytes, plan: Plan, facts: Mapping[str, KernelFacts], names: Sequence[str],
-        dims: int, scalars: int,
+        dims: int, scalars: int, fail: Callable[[int], None] = _no_assertion,
     ) -> None:  # fmt: skip
         why = why_not_on(arch, device.capability)
         if why:
             raise UnsupportedError(f"{why}, a {device.name}", hint=f'compile with target="cuda" there, or with arch="{device.arch}"')
-        self.driver, self.device, self.plan = driver, device, plan
+        self.driver, self.device, self.plan, self.fail = driver, device, plan, fail
         self.module = driver.load(device.ordinal, cubin)
         before = driver.enter(device.ordinal)
         try:
@@ -71,11 +80,23 @@ class Program:
             driver.leave(before)
         self.run = self._make(names, dims, scalars)
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether a call waits for its launches: they may fail, or print."""
+        return bool(self.status) or self.plan.prints
+
     def failed(self, stream: int) -> int:
-        """Wait for the stream; what the failed assertion left in `status`, which is 0 again afterwards. 0: none, or the stream is being captured."""
-        if not self.status or self.driver.is_capturing(stream):
+        """Wait for the stream, if a call must; what the failed assertion left in `status`, which is 0 again afterwards.
+
+        0: none, or the stream is being captured.
+        """
+        if not self.must_wait or self.driver.is_capturing(stream):
             return 0
         self.driver.call("cuStreamSynchronize", stream)
+        if self.plan.prints:
+            _flush()
+        if not self.status:
+            return 0
         found = ctypes.c_uint()
         self.driver.call("cuMemcpyDtoH_v2", ctypes.byref(found), self.status, 4)
         if found.value:
@@ -83,20 +104,21 @@ class Program:
         return found.value
 
     def _make(self, names: Sequence[str], dims: int, scalars: int) -> Run:
-        pointers = {name: f"p{i}" for i, name in enumerate(names)}
-        args = ["stream", *pointers.values(), *(f"d{i}" for i in range(dims)), *(f"s{i}" for i in range(scalars))]
-        known: dict[str, Any] = {**HELPERS, "sms": self.device.sms, "launch": self.driver.launch, "narrow": _narrow, "bf16": _bf16_bits}
-        body: list[str] = []
+        pointers = {name: f"p{i}" for i, name in enumerate([*names, *(name for name, _ in self.plan.workspaces)])}
+        head = ["stream", *pointers.values(), *(f"d{i}" for i in range(dims)), *(f"s{i}" for i in range(scalars))]
+        known: dict[str, Any] = {"sms": self.device.sms, "launch": self.driver.launch, "narrow": _narrow, "bf16": _bf16_bits, "fail": self.fail}
         for i, one in enumerate(self.launches):
             known |= {
                 f"pop{i}": one.frames.pop, f"keep{i}": one.frames.append, f"make{i}": one.frame, f"pack{i}": one.pack.pack_into, f"fail{i}": one.fail,
                 f"f{i}": one.function, **{f"map{i}_{n}": maker for n, maker in one.makers.items()},
             }  # fmt: skip
-            body += one.lines(i, pointers)
-        text = f"def run({', '.join(args)}):\n" + "".join(f"  {line}\n" for line in body or ["pass"])
-        exec(compile(text, f"<launch of {', '.join(k.name for k in self.plan.kernels)}>", "exec"), known)
-        run: Run = known["run"]
-        return run
+        name = ", ".join(k.name for k in self.plan.kernels)
+        return make_run(", ".join(head), self.plan.lines, lambda i: self.launches[i].lines(i, pointers), known, name)
+
+
+def _flush() -> None:
+    """What kernels print goes to C's standard output, and stays there until that is full."""
+    ctypes.CDLL(None).fflush(None)
 
 
 class _Launch:
@@ -127,14 +149,20 @@ class _Launch:
 
     def _check(self) -> None:
         """What cannot run on this device, whatever the arguments are."""
-        plan, have = self.plan, self.device.shared_per_block
-        shared = plan.shared_bytes + self.facts.shared_bytes
-        if shared > have:
-            raise CapacityError(f"kernel {plan.name} needs {shared} bytes of shared memory a block, {self.device.name} has {have}")
+        plan, have, static = self.plan, self.device.shared_per_block, self.facts.shared_bytes
+        if plan.shared_bytes + static > have:
+            raise CapacityError(too_much_shared(plan.name, plan.shared_bytes, static, have, self.device.name), hint="smaller tiles, or fewer stages")
         most = min(self.device.max_threads_per_block, self.facts.max_threads or self.device.max_threads_per_block)
         if plan.threads > most:
             bound = " (its __launch_bounds__)" if most < self.device.max_threads_per_block else ""
             raise CapacityError(f"kernel {plan.name} has {plan.threads} threads a block, at most {most} are possible{bound}")
+        limits, registers = self.device.registers_per_block, self.facts.registers
+        need = -(-plan.threads // 32) * (-(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT)
+        if limits and need > limits:
+            raise CapacityError(
+                f"kernel {plan.name} needs {need} registers a block ({plan.threads} threads of {registers}), {self.device.name} has {limits}",
+                hint="fewer threads, or a lower --maxrregcount in compile_flags",
+            )
 
     def frame(self) -> tuple[memoryview, int, Any, Any]:
         """A new frame: the memory to pack into, its address, the addresses of the arguments, and what keeps all of it alive."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..base.errors import DeviceAssertError
 from ..base.span import Span
-from ..ir.stmt import Kernel
+from ..ir.lowered import Grid
+from ..ir.node import walk
+from ..ir.remark import Remark
+from ..ir.stmt import Kernel, Launch
 from .arguments import BoundCall
 from .loader import Entry
 from .options import Options
@@ -28,6 +31,18 @@ class PassRecord:
     @property
     def changed(self) -> bool:
         return self.after is not self.before
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the pass has to say: what it left as it was and why, what it gained."""
+        known = {id(r) for r in _remarks(self.before)}
+        return tuple(r for r in _remarks(self.after) if id(r) not in known)
+
+
+def _remarks(kernel: Kernel) -> Iterator[Remark]:
+    for node in walk(kernel):
+        if isinstance(node, (Launch, Grid)):
+            yield from node.remarks
 
 
 class Executable(Protocol):

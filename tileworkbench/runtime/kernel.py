@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.entry import entry, shorten
 from ..base.errors import ArgumentError, UnsupportedError
@@ -38,11 +38,16 @@ from .measure import measure as this_machine
 from .observing import WATCH, launch
 from .options import Options
 from .profiler import Profiler
+from .resources import Resources
 from .scorecard import record
 from .signature import ScalarSpec, Signature
 from .stages import Stage
 from .supply import KernelParam, TensorSupplyType
+from .targets import emulator
 from .timing import Clock, Timing, measure
+
+if TYPE_CHECKING:
+    from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +207,22 @@ class JITKernel:
 
     @entry
     def report(self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None) -> Report:
-        """What bounds this kernel: counts, predicted traffic and roofs of `machine` (default: this one), and the measured time if `args` are given.
+        """What bounds this kernel: counts, predicted traffic, roofs of `machine` (default: the kernel's own), and with `args` the measured time.
 
         Raises: ArgumentError if the kernel has symbolic dims or scalars and no `args` say what they are.
         """
-        machine = machine or this_machine()
+        machine = machine or self.machine
         if not args:
             if self.signature.dims or self.signature.scalars:
                 unknown = ", ".join([*self.signature.dims, *(s.name for s in self.signature.scalars)])
                 raise ArgumentError(f"a report on kernel {self.name} needs values for {unknown}", hint="pass args=(A, B, ...): arrays to run it on")
-            return report(self.ir, machine, {}, threads=self.num_threads, useful_flops=useful_flops, schedule=self.schedule)
+            return report(
+                self.ir, machine, {}, threads=self.num_threads, useful_flops=useful_flops, schedule=self.schedule, registers=self._registers(machine)
+            )
         call = self.bind(*args)
         seconds: tuple[float, ...] = ()
         counters: Counters | None = None
-        if self.executable.source:  # an interpreted run says nothing about the machine
+        if self.is_timed:
             launch_again = functools.partial(self.executable.launch, call)
             seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self.clock_for(args)).runs_ms)
             counters = count_launches(launch_again) if machine.name == cpu_name() else None
@@ -229,9 +236,46 @@ class JITKernel:
             arrays=call.readable(),
             useful_flops=useful_flops,
             schedule=self.schedule,
+            registers=self._registers(machine),
         )
         record(made)
         return replace(made, counters=counters)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that this kernel runs on: this one, the GPU here, or without one a GPU on paper that runs its code."""
+        own: Callable[[], Machine] | None = getattr(self.executable, "machine", None)
+        return own() if own is not None else this_machine()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its run times say something about the machine: not those of an interpreter or an emulator."""
+        return bool(self.executable.source) and getattr(self.executable, "is_timed", True)
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, spills, shared bytes and occupancy of each GPU kernel, a value that prints as a table; empty on the CPU."""
+        own: Callable[[], Resources] | None = getattr(self.executable, "resources", None)
+        return own() if own is not None else Resources("")
+
+    def _registers(self, machine: Machine) -> int | None:
+        """The compiler's registers of a thread, for a report on a GPU; None where there are none."""
+        return self.n_regs if machine.is_gpu else None
+
+    @entry
+    def sanitize(self, *args: Any, arch: str = "") -> Sanitized:
+        """The faults of a call: races, accesses outside or of what was never written, deadlocks, ... each with its line. Changes no array.
+
+        The kernel's CUDA text runs here, thread by thread, whatever its target: for `arch`, else the kernel's own, else sm_90a.
+        """
+        found: Sanitized = emulator().sanitize(self, args, arch)
+        return found
+
+    @entry
+    def count(self, *args: Any, arch: str = "") -> Counted:
+        """What each author's line of a call moves and computes on a GPU: requests, sectors, wavefronts, bytes, products. Runs as `sanitize` does."""
+        found: Counted = emulator().count(self, args, arch)
+        return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""

@@ -22,7 +22,8 @@ TOO_LARGE, CLUSTER_SIZE = 720, 912
 STICKY = {700, 702, 714, 715, 716, 717, 718, 719}  # a kernel went wrong: nothing runs in this process any more
 # CU_DEVICE_ATTRIBUTE_*
 _ATTRIBUTES = {
-    "max_threads_per_block": 1, "max_grid_x": 5, "max_grid_y": 6, "max_grid_z": 7, "sms": 16, "major": 75, "minor": 76, "shared_per_block": 97,
+    "max_threads_per_block": 1, "max_grid_x": 5, "max_grid_y": 6, "max_grid_z": 7, "registers_per_block": 12, "sms": 16, "major": 75, "minor": 76,
+    "shared_per_block": 97,
 }  # fmt: skip
 MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14  # CU_FUNC_ATTRIBUTE_*
 DRIVER = 'install NVIDIA\'s driver; without a GPU the text still compiles, and the emulator or target="c" run it'
@@ -30,7 +31,7 @@ DRIVER = 'install NVIDIA\'s driver; without a GPU the text still compiles, and t
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU as its driver describes it. `shared_per_block` counts bytes."""
+    """One GPU as its driver describes it. `shared_per_block` counts bytes; `registers_per_block` is 0 where nobody says."""
 
     ordinal: int
     name: str
@@ -39,6 +40,7 @@ class Device:
     max_threads_per_block: int
     max_grid: tuple[int, int, int]
     shared_per_block: int
+    registers_per_block: int = 0
 
     @property
     def arch(self) -> str:
@@ -103,7 +105,10 @@ class Driver:
                 have[key] = value.value
             grid = (have["max_grid_x"], have["max_grid_y"], have["max_grid_z"])
             capability = (have["major"], have["minor"])
-            found = Device(ordinal, name.value.decode(), capability, have["sms"], have["max_threads_per_block"], grid, have["shared_per_block"])
+            found = Device(
+                ordinal, name.value.decode(), capability, have["sms"], have["max_threads_per_block"], grid, have["shared_per_block"],
+                have["registers_per_block"],
+            )  # fmt: skip
             self._devices[ordinal] = found
         return found
 

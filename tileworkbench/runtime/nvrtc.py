@@ -34,7 +34,7 @@ REPORT = "--ptxas-options=-v"  # asks for the resources of each kernel, spills a
 OK, INVALID_OPTION = 0, 5
 _WHEELS = ("cu[0-9]*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
 _SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)")
-_HARMLESS = re.compile(r"declared but never referenced|\(C7519\)")  # an unused variable; a fence that the compiler put in
+_HARMLESS = re.compile(r"declared but never referenced|^Remark: |\(C7519\)")  # an unused variable; how to hide it; a fence that the compiler put in
 _LIBRARY = re.compile(r"libnvrtc\.so\.\d+(\.\d+)*$")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import TileTypeError, TileValueError
@@ -17,7 +17,7 @@ OutIdx = int | list[int] | tuple[int, ...] | None
 class Options:
     """Compile options. `target` "" means: choose. `ignored` names the pass configurations that were given and change nothing.
 
-    `arch` is the GPU architecture to compile for ("sm_90a"); "" means the device's.
+    `arch` is the GPU architecture to compile for ("sm_90a"); "" means the device's. `schedule`: the build-time choices by name, for words in errors.
     """
 
     target: str = ""
@@ -27,6 +27,7 @@ class Options:
     pass_configs: tuple[tuple[str, str], ...] = ()
     verbose: bool = False
     arch: str = ""
+    schedule: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def ignored(self) -> tuple[str, ...]:

@@ -6,19 +6,20 @@ stream of the library whose arrays it got and does not wait, unless the kernel h
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import ArgumentError, TileError
+from ..base.errors import ArgumentError, TileError, UnsupportedError
 from ..base.machine import Machine, preset_of_device
 from ..base.span import Span
-from ..codegen.cuda_source import CudaSource
-from ..ir.stmt import Kernel, ScalarParam, TensorParam
+from ..codegen.cuda_source import CudaSource, misaligned
+from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
 from . import cache as disk
 from . import cuda_arrays, cuda_fastcall
@@ -26,24 +27,28 @@ from .arguments import BoundCall, Memory
 from .arrays import library_of
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
-from .cuda_plan import Plan, plan_of
+from .cuda_plan import Plan, parameters_of, plan_of
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
-from .expressions import evaluate
+from .expressions import HELPERS, evaluate
 from .fastcall import Slow
 from .fingerprint import fingerprint
 from .fork import fork_safe_lock
 from .gpu_arch import DEFAULT, parse_arch
+from .gpu_limits import check_source, machine_of
 from .libcuda import find_driver, require_driver
-from .nvrtc import Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
+from .measure_cuda import measure_cuda
+from .nvrtc import INSTALL, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
 from .options import Options
+from .resources import Resources, resources_of
 from .sass import sass_stage
 from .signature import Signature
 from .stages import Stage
 from .target_c import package_stamp
 from .timing import Clock
+from .translate_cuda import translate_gpu
 
-ABI = "1"
-Translate = Callable[[Kernel, str], tuple[CudaSource, tuple[PassRecord, ...]]]
+ABI = "4"
+Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
 class Compiled:
@@ -52,26 +57,36 @@ class Compiled:
     entry = None  # there is no C function
     memory: Memory = cuda_arrays  # where its arrays live
 
-    def __init__(self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate) -> None:
+    def __init__(
+        self, kernel: Kernel, arch: str, folder: Path, facts: dict[str, Any], was_cached: bool, translate: Translate,
+        make_anywhere: Callable[[], Compiled] | None = None,
+    ) -> None:  # fmt: skip
         self.kernel, self.arch = kernel, arch
         self.library = folder / "kernel.cubin"
         self.cubin = self.library.read_bytes()
         self.source = (folder / "kernel.cu").read_text()
         self.plan = Plan.from_data(facts["plan"])
+        self.alignments = self.plan.alignments()
         self.kernels = tuple(KernelFacts.from_data(k) for k in facts["kernels"])
         self._facts, self._was_cached, self._translate = facts, was_cached, translate
+        self._make_anywhere = make_anywhere
+        self._made_anywhere: Compiled | None = None
         self._programs: dict[int, Program] = {}
         self._lock = fork_safe_lock()
 
     # ------------------------------------------------------------------ running
     def launch(self, call: BoundCall) -> None:
         """Start the kernel on bound arguments; waits only for kernels with assertions."""
+        wrong = next((b.spec.name for b in call.tensors if b.pointer % self.alignments.get(b.spec.name, 1)), None)
+        if wrong is not None:
+            self.anywhere(wrong).launch(call)
+            return
         arrays = _arrays(call)
         ordinal = self.ordinal(call, arrays)
         program = self.program(ordinal)
         stream = cuda_arrays.stream_of(arrays, ordinal)
         library, like = next(((library_of(a), a) for a in arrays), ("cupy", None))
-        sizes = [_bytes(buffer, call.dims) for buffer in call.signature.workspaces]
+        sizes = [_bytes(buffer, call.dims) for buffer in call.signature.workspaces] + self._own_sizes(call)
         made = [cuda_arrays.allocate((size,), cuda_arrays.BYTE, library, like) for size in sizes]  # alive until the launches are in the stream
         slots = [bound.pointer for bound in call.tensors] + [int(view.__array_interface__["data"][0]) for view, _ in made]
         slots += [call.dims[name] for name in call.signature.dims]
@@ -93,11 +108,11 @@ class Compiled:
 
     def short_way(self, signature: Signature, kinds: tuple[str, ...], slow: Slow) -> Callable[..., Any] | None:
         """A function for repeated calls with the same kinds of arrays; None: there is none."""
-        if len(self._programs) != 1:  # it runs on several devices: each call has to look
+        if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
             return None
         ordinal, program = next(iter(self._programs.items()))
-        check = (lambda stream: self._wait(program, stream)) if program.status else None
-        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1)
+        check = (lambda stream: self._wait(program, stream)) if program.must_wait else None
+        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1, alignments=self.alignments)
 
     def program(self, ordinal: int) -> Program:
         """The kernel loaded on a device. Raises UnsupportedError without a driver, CapacityError for a launch that cannot run there."""
@@ -110,7 +125,7 @@ class Compiled:
                 facts = {k.name: k for k in self.kernels}
                 names, dims, scalars = parameters_of(self.kernel)
                 self._programs[ordinal] = Program(
-                    driver, driver.device(ordinal), self.arch, self.cubin, self.plan, facts, names, len(dims), len(scalars)
+                    driver, driver.device(ordinal), self.arch, self.cubin, self.plan, facts, names, len(dims), len(scalars), self.fail
                 )  # fmt: skip
             return self._programs[ordinal]
 
@@ -136,8 +151,24 @@ class Compiled:
 
         return nanoseconds
 
+    def anywhere(self, name: str) -> Compiled:
+        """The kernel without accesses of several elements, for a call whose array `name` does not begin where those need it."""
+        if self._make_anywhere is None:
+            raise misaligned(name, self.kernel.name, self.alignments[name])
+        with self._lock:
+            if self._made_anywhere is None:
+                self._made_anywhere = self._make_anywhere()
+        return self._made_anywhere
+
+    def _own_sizes(self, call: BoundCall) -> list[int]:
+        """The bytes of the workspaces that only the text knows."""
+        signature = call.signature
+        values = {f"d{i}": call.dims[name] for i, name in enumerate(signature.dims)}
+        values |= {f"s{i}": call.scalars[s.name] for i, s in enumerate(signature.scalars)}
+        return [int(eval(text, HELPERS, values)) for _, text in self.plan.workspaces]  # the text is ours
+
     def _wait(self, program: Program, stream: int) -> None:
-        if program.status:
+        if program.must_wait:
             code = program.failed(stream)
             if code:
                 self.fail(code)
@@ -169,18 +200,24 @@ class Compiled:
         notes = (*spilt, *known["warnings"])
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
+    def machine(self) -> Machine:
+        """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs this code."""
+        return machine_for(self.arch)
+
+    def resources(self, machine: Machine | None = None) -> Resources:
+        """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
+        return resources_of(self.plan.kernels, self.kernels, machine or self.machine())
+
     def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
-        """The blocks of each launch that fit on a multiprocessor, by the compiler's numbers; of the GPU here, or of the H200 on paper."""
-        machine = machine or preset_of_device(_device_name()) or preset_of_device("NVIDIA H200")
-        assert machine is not None
-        by_name = {k.name: k for k in self.kernels}
-        return tuple(by_name[k.name].occupancy(machine, k.threads, k.shared_bytes) for k in self.plan.kernels)
+        """The blocks of each launch that fit on a multiprocessor."""
+        return tuple(k.occupancy for k in self.resources(machine).kernels)
 
 
 class CudaTarget:
     """CUDA on NVIDIA's GPUs. `translate(kernel, arch)` lowers and emits."""
 
     name = "cuda"
+    install = INSTALL  # what to do where it is not usable
 
     def __init__(self, translate: Translate) -> None:
         self.translate = translate
@@ -190,15 +227,19 @@ class CudaTarget:
 
     def compile(self, kernel: Kernel, options: Options) -> Compiled:
         """The machine code of `kernel` for `options.arch`, else for the device here, from disk or made now."""
+        return self._compile(kernel, options, self.translate, lambda: self._compile(kernel, options, partial(self.translate, aligned=False), None))
+
+    def _compile(self, kernel: Kernel, options: Options, translate: Translate, anywhere: Callable[[], Compiled] | None) -> Compiled:
         compiler = require_nvrtc()
         arch = choose_arch(options.arch, compiler.architectures())
-        key = disk.key_of("cuda", ABI, package_stamp(), fingerprint(kernel), arch, compiler.name, *options.compile_flags)
+        key = disk.key_of("cuda", ABI, package_stamp(), fingerprint(kernel), arch, compiler.name, str(anywhere is not None), *options.compile_flags)
         fresh: list[tuple[CudaSource, tuple[PassRecord, ...]]] = []
 
         def build(folder: Path) -> dict[str, Any]:
             start = time.perf_counter()
-            source, records = self.translate(kernel, arch)
+            source, records = translate(kernel, arch)
             fresh.append((source, records))
+            check_source(source, kernel, arch, options.schedule)
             _, dims, scalars = parameters_of(kernel)
             plan = plan_of(source, dims, scalars, arch)
             middle = time.perf_counter()
@@ -209,7 +250,7 @@ class CudaTarget:
             return json_facts(made) | times | {"plan": plan.data()}
 
         entry, was_cached = disk.get_or_build(key, build)
-        compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, self.translate)
+        compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, translate, anywhere)
         if fresh:
             compiled.__dict__["_again"] = fresh[0]
         return compiled
@@ -231,10 +272,14 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
     return driver.device(driver.current_ordinal()).arch if driver is not None else DEFAULT
 
 
-def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
-    """Names of the tensors and workspaces, of the dims and of the scalars, in the order in which a launch takes them."""
-    tensors = [p.buffer.name for p in kernel.params if isinstance(p, TensorParam)] + [b.name for b in kernel.workspaces]
-    return tensors, [v.name for v in kernel.dims], [p.var.name for p in kernel.params if isinstance(p, ScalarParam)]
+def machine_for(arch: str) -> Machine:
+    """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs code for `arch`."""
+    name = _device_name()
+    found = preset_of_device(name)
+    if name and found is None:
+        with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
+            return measure_cuda()
+    return found or machine_of(arch)
 
 
 def _arrays(call: BoundCall) -> list[Any]:
@@ -257,4 +302,6 @@ def _device_name() -> str:
         return ""
 
 
-__all__ = ["CudaTarget", "Compiled", "choose_arch", "parameters_of"]
+TARGET = CudaTarget(translate_gpu)
+
+__all__ = ["TARGET", "Compiled", "CudaTarget", "choose_arch", "machine_for"]

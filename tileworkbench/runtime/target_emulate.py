@@ -5,47 +5,56 @@ Kernels take and return NumPy arrays.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..base.dtypes import DType
 from ..base.errors import InternalError
+from ..base.machine import Machine
 from ..base.span import Span
-from ..codegen.cuda import emit_cuda
-from ..codegen.cuda_source import CudaSource, Number, Parameter, Pointer
-from ..device import FUNCTIONS
-from ..emulator import Program
+from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap, alignments, misaligned
+from ..emulator import FailedAssertion, Program, RunResult
+from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
-from ..transform.cuda_lowering import CUDA_STEPS
 from . import emulating, toolchain
-from .arguments import BoundCall
-from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
-from .expressions import evaluate
+from .arguments import BoundCall, bind
+from .cuda_plan import parameters_of
+from .executable import AssertSite, CompileFacts, raise_assertion
+from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
+from .gpu_limits import check_source, machine_of
+from .host_program import host_lines, make_run
+from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
-from .recording import run_and_record
+from .signature import Signature
+from .translate_cuda import translate_cuda
+
+MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
 
 
-def translate_cuda(kernel: Kernel, arch: str) -> tuple[CudaSource, tuple[PassRecord, ...]]:
-    """Lower and emit: the CUDA text for `arch`, and a record of every pass."""
-    del arch
-    lowered, records = run_and_record(kernel, CUDA_STEPS)
-    return emit_cuda(lowered, FUNCTIONS), records
+class _Stop(Exception):  # it leaves the host program, and is no error
+    pass
 
 
 class Emulated:
     """A kernel's CUDA text as a library of this machine."""
 
     entry: Entry | None = None
+    is_timed = False  # its time says nothing about a GPU
 
-    def __init__(self, kernel: Kernel, arch: str) -> None:
-        self.kernel, self.arch = kernel, arch
+    def __init__(self, kernel: Kernel, arch: str, schedule: Mapping[str, Any] | None = None, *, aligned: bool = True) -> None:
+        self.kernel, self.arch, self.schedule, self._aligned = kernel, arch, schedule, aligned
         start = time.perf_counter()
-        self.made, self.passes = translate_cuda(kernel, arch)
+        self.made, self.passes = translate_cuda(kernel, arch, aligned)
+        check_source(self.made, kernel, arch, schedule)
         self._passes_ms = (time.perf_counter() - start) * 1e3
 
     @property
@@ -60,24 +69,94 @@ class Emulated:
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
 
+    def fitting(self, call: BoundCall) -> Emulated:
+        """This, or the kernel without accesses that the addresses of the call's arrays are not multiples of."""
+        needed = alignments(self.made.kernels)
+        wrong = next((b.spec.name for b in call.tensors if b.pointer % needed.get(b.spec.name, 1)), None)
+        if wrong is None:
+            return self
+        if not self._aligned:
+            raise misaligned(wrong, self.kernel.name, needed[wrong])
+        return self._anywhere
+
+    @cached_property
+    def _anywhere(self) -> Emulated:
+        return Emulated(self.kernel, self.arch, self.schedule, aligned=False)
+
+    @cached_property
+    def _host(self) -> Callable[..., None]:
+        """The host program: `run(launch, fail, dims..., scalars...)`."""
+        _, dims, scalars = parameters_of(self.kernel)
+        names = {name: f"d{i}" for i, name in enumerate(dims)} | {name: f"s{i}" for i, name in enumerate(scalars)}
+        head = ["launch", "fail", *names.values()]
+        lines = host_lines(self.made.host or tuple(RunKernel(i) for i in range(len(self.made.kernels))), names)
+        bound = {name: python for name, python in names.items() if python.startswith("h")}
+
+        def launch(number: int) -> list[str]:
+            made = self.made.kernels[number]
+            used = set().union(*(unknowns(e) for e in (*made.grid, *(p.value for p in made.params if isinstance(p, Number)))))
+            return [f"launch({number}, {{{', '.join(f'{n!r}: {p}' for n, p in bound.items() if n in used)}}})"]
+
+        return make_run(", ".join(head), lines, launch, {}, self.kernel.name)
+
     def launch(self, call: BoundCall) -> None:
         """Run every launch on the bound arrays."""
-        values = {**call.dims, **call.scalars}
+        self.run(call)
+
+    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[tuple[str, RunResult], ...]:
+        """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
+
+        Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
+        """
+        if (other := self.fitting(call)) is not self:
+            return other.run(call, sanitize=sanitize, count=count)
+        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
-        for buffer in call.signature.workspaces:
-            arrays[buffer.name] = np.empty([evaluate(d, call.dims) for d in buffer.shape], buffer.type.to_numpy())
-        for kernel in self.made.kernels:
-            args = [self._argument(p, arrays, values) for p in kernel.params]
-            grid = [evaluate(g, values) for g in kernel.grid]
-            self.program[kernel.name](grid, kernel.block, args, shared_bytes=kernel.shared_bytes)
+        fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
+        for buffer in (*call.signature.workspaces, *self.made.workspaces):
+            arrays[buffer.name] = np.empty([evaluate(d, values) for d in buffer.shape], buffer.type.to_numpy())
+            fresh.add(buffer.name)
+        results: list[tuple[str, RunResult]] = []
+
+        def launch(number: int, bound: dict[str, Any]) -> None:
+            made, known = self.made.kernels[number], {**values, **bound}
+            args = [self._argument(p, arrays, known) for p in made.params]
+            grid = [evaluate(g, known) for g in made.grid]
+            emulated = self.program[made.name]
+            unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
+            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
+            if made.cluster != (1, 1, 1):
+                how["cluster"] = made.cluster
+            try:
+                result = emulated.run(grid, made.block, args, sanitize=True, **how) if sanitize else emulated(grid, made.block, args, **how)
+            except FailedAssertion as failed:
+                sys.stdout.write(failed.printed)
+                self.fail(failed.number)
+                raise
+            sys.stdout.write(result.printed)
+            results.append((made.name, result))
+            if any(f.kind in ("deadlock", "divergent") for f in result.findings):
+                raise _Stop
+            given = emulated.kernel.parameters
+            fresh.difference_update(p.name for p, g in zip(made.params, given, strict=True) if isinstance(p, Pointer) and not g.is_read_only)
+
+        signature = call.signature
+        with contextlib.suppress(_Stop):
+            self._host(launch, self.fail, *(call.dims[name] for name in signature.dims), *(call.scalars[s.name] for s in signature.scalars))
+        return tuple(results)
 
     @staticmethod
     def _argument(parameter: Parameter, arrays: dict[str, Any], values: dict[str, Any]) -> Any:
         match parameter:
             case Pointer(name):
                 return arrays[name]
-            case Number(Var(name)):
-                return values[name]
+            case Number(value, dtype):
+                found = values[value.name] if isinstance(value, Var) else evaluate(value, values)
+                kind = DType(dtype)
+                return np.asarray(found).astype(kind.to_numpy())[()] if kind.is_float and kind.bits < 32 else found  # narrow ones go as their bits
+            case TensorMap(name, _, dims, strides, box, swizzle):
+                sizes = (tuple(evaluate(d, values) for d in dims), tuple(evaluate(s, values) for s in strides))
+                return EmulatedMap(arrays[name], box, swizzle, dims=sizes[0], strides=sizes[1])
             case _:
                 raise InternalError(f"the emulator has no argument for {parameter}")
 
@@ -86,6 +165,23 @@ class Emulated:
 
     def facts(self) -> CompileFacts:
         return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, ("emulated thread by thread: correct, and slow",))
+
+    def machine(self) -> Machine:
+        """A GPU on paper of the architecture: what a report is about."""
+        return machine_of(self.arch)
+
+
+class Inspected(Protocol):
+    """A kernel of any target that the emulator is asked about."""
+
+    @property
+    def ir(self) -> Kernel: ...
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def executable(self) -> Any: ...
+    @property
+    def options(self) -> Options: ...
 
 
 class EmulateTarget:
@@ -98,7 +194,24 @@ class EmulateTarget:
 
     def compile(self, kernel: Kernel, options: Options) -> Emulated:
         """The CUDA text of `kernel`; it is compiled at the first call."""
-        return Emulated(kernel, parse_arch(options.arch or DEFAULT))
+        return Emulated(kernel, parse_arch(options.arch or DEFAULT), options.schedule)
+
+    def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
+        """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
+        return sanitized(kernel.ir.name, *self._run(kernel, args, arch, sanitize=True))
+
+    def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
+        """What a call of `kernel` does, counted."""
+        return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+
+    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
+        """The architecture and what each launch left, of a run on copies of `args`."""
+        own = kernel.executable
+        arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
+        call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
+        if not isinstance(own, Emulated) or own.arch != arch:
+            own = Emulated(kernel.ir, arch, kernel.options.schedule)
+        return arch, own.run(call, **how)
 
 
 TARGET = EmulateTarget()

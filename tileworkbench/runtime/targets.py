@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from ..base.errors import TileValueError, UnsupportedError
 from .executable import Target
@@ -18,6 +19,7 @@ GROUP = "tileworkbench.targets"
 BUILT_IN = {
     "c": "tileworkbench.runtime.target_c:TARGET",
     "interpret": "tileworkbench.runtime.target_interpret:TARGET",
+    "cuda": "tileworkbench.runtime.target_cuda:TARGET",
     "emulate": "tileworkbench.runtime.target_emulate:TARGET",
 }
 ALIASES = {"cpu": "c", "llvm": "c", "openmp": "c", "python": "interpret", "numpy": "interpret"}
@@ -62,6 +64,11 @@ def get_target(name: str) -> Target:
     return _load(value)
 
 
+def emulator() -> Any:
+    """The emulator, which also says what a kernel does wrong and what it moves (`sanitize`, `count`). Raises UnsupportedError where it cannot run."""
+    return choose_target("emulate")
+
+
 def choose_target(name: str) -> Target:
     """The target `name`, or for "" the compiler's, or without a compiler the interpreter, with a notice.
 
@@ -71,7 +78,8 @@ def choose_target(name: str) -> Target:
         target = get_target(name)
         why = target.usable()
         if why:
-            raise UnsupportedError(f"target {name!r} cannot be used here: {why}", hint='target="interpret" runs everywhere, slowly')
+            install = str(getattr(target, "install", ""))
+            raise UnsupportedError(f"target {name!r} cannot be used here: {why}", hint=install or 'target="interpret" runs everywhere, slowly')
         return target
     target = get_target("c")
     why = target.usable()

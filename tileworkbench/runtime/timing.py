@@ -75,7 +75,7 @@ def measure(
 
     With `baseline_ms`, stop after three runs that are all slower than `stop_factor` times it.
     """
-    nanoseconds = clock or _clock
+    nanoseconds = clock or host_clock
     first_ns = nanoseconds(function, 1)
     estimate_ns = first_ns if first_ns > 50e6 else min(first_ns, nanoseconds(function, 1), nanoseconds(function, 1))
     estimate_ns = max(estimate_ns, 50)
@@ -91,8 +91,8 @@ def measure(
     return Timing(tuple(times), batch)
 
 
-def _clock(function: Callable[[], Any], calls: int) -> int:
-    """Nanoseconds for `calls` calls."""
+def host_clock(function: Callable[[], Any], calls: int) -> int:
+    """Nanoseconds for `calls` calls, by the host's clock."""
     start = time.perf_counter_ns()
     for _ in range(calls):
         function()

@@ -5,7 +5,7 @@ After:   for i, j in parallel(16, 8): x[i, j] = X[by * 16 + i, j];  for i, j in 
 
 A copy inside one buffer goes through a tile of its own, since all of the source is read first.
 
-Requires: tile operations.  Preserves: everything else.
+Requires: tile operations.  Preserves: everything else, and copies that are only started.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def copies_as_loops(kernel: Kernel) -> Kernel:
 
     def change(node: Node) -> Node | tuple[Node, ...]:
         match node:
+            case Copy(async_bytes=pieces) if pieces:
+                return node  # spread_threads shares out its pieces
             case Copy(src, dst) if src.buffer.root == dst.buffer.root:
                 tile = names.tile(src.buffer.name, tuple(e for e in src.extents if not is_const(e, 1)) or (src.extents[0],), src.buffer.type)
                 made.append(tile)

@@ -3,8 +3,8 @@
 Before:  C[by * 64 + i, j] = A[by * 64 + i, j + 1]
 After:   if (by * 64 + i < M) C[(by * 64 + i) * N + j] = (by * 64 + i < M and j + 1 < N) ? A[(by * 64 + i) * N + (j + 1)] : 0
 
-A test appears only for an end that cannot be proved, per dim and side. A read that is certainly inside wherever it is evaluated within its
-parallel loop is marked `anywhere`. An on-chip access that is certainly outside is an error.
+Tiles with a form (`ir/tile_form.py`) are counted as they lie. A test appears only for an end that cannot be proved, per dim and side. A read that is
+certainly inside wherever it is evaluated within its parallel loop is marked `anywhere`. An on-chip access that is certainly outside is an error.
 
 Requires: no thread-level statements; tile operations may still be there and keep their regions.
 Preserves: everything else.
@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from ..analysis.access import flat_offset
 from ..analysis.linear import to_expr
-from ..base.dtypes import INDEX
+from ..analysis.tile_forms import form_offset
+from ..base.dtypes import BOOL, INDEX
 from ..base.errors import TileBoundsError, UnsupportedError
-from ..ir.build import TRUE, cast, choose, every, index
+from ..ir.build import TRUE, both, cast, choose, every, index
+from ..ir.device import DeviceCall
 from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, const
 from ..ir.lowered import Address, AtomicOp, Element, SetElement
-from ..ir.stmt import Atomic, Evaluate, If, Kernel, Let, Region, Stmt, Store
+from ..ir.node import replace
+from ..ir.stmt import Atomic, Evaluate, If, Kernel, Launch, Let, Region, Stmt, Store
+from ..ir.tile_form import TileForm
 from .scoped import Result, Scoped
 
 
@@ -29,18 +33,29 @@ def flatten_accesses(kernel: Kernel) -> Kernel:
 
 
 class _Flatten(Scoped):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: dict[Buffer, TileForm] = {}
+        self.threads = False  # whether the launch is the program of each of several threads
+
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        form = self.forms.get(buffer)
+        return flat_offset(buffer, indices) if form is None else self.expr(form_offset(form, indices))
+
     def on_expr(self, expr: Expr) -> Expr:
         match expr:
             case Load(buffer, indices):
                 cond = self.guard(buffer, indices, expr)
-                element = Element(buffer, flat_offset(buffer, indices), cond == TRUE and self.is_inside_anywhere(buffer, indices), span=expr.span)
+                element = Element(buffer, self.offset(buffer, indices), cond == TRUE and self.is_inside_anywhere(buffer, indices), span=expr.span)
                 return choose(cond, element, safe_value(buffer))
             case AddressOf(buffer, indices):
-                return Address(buffer, flat_offset(buffer, indices), span=expr.span)
+                return Address(buffer, self.offset(buffer, indices), span=expr.span)
             case Binary("floordiv" | "floormod", a, Const(d)) if expr.dtype == INDEX and int(d) > 0:
                 return self.division(expr, a)
             case Binary("add" | "sub" | "mul" as op, Const(x), Const(y)) if expr.dtype.is_int:
                 return const({"add": int(x) + int(y), "sub": int(x) - int(y), "mul": int(x) * int(y)}[op], expr.dtype)
+            case Binary("add", a, Const(0)) if expr.dtype == INDEX:
+                return a
             case Cast(Const(x, kind), to) if kind.is_int and to.is_int:
                 return const(int(x), to)
             case Binary("shr", a, Const(count)) if expr.dtype == INDEX and 0 < int(count) < 62:
@@ -51,13 +66,16 @@ class _Flatten(Scoped):
                 return expr
 
     def stmt(self, stmt: Stmt) -> Result:
+        if isinstance(stmt, Launch):
+            self.forms = {form.buffer: form for form in stmt.forms}
+            self.threads = stmt.threads_used
         if not isinstance(stmt, Store):
             return super().stmt(stmt)
         indices = tuple(self.expr(i) for i in stmt.indices)
         cond = self.guard(stmt.buffer, indices, stmt)
         self.bounds.push()
         self.bounds.assume(cond)  # the value of a store that is skipped need not be right
-        store = SetElement(stmt.buffer, flat_offset(stmt.buffer, indices), self.expr(stmt.value), span=stmt.span)
+        store = SetElement(stmt.buffer, self.offset(stmt.buffer, indices), self.expr(stmt.value), span=stmt.span)
         self.bounds.pop()
         return _if(cond, store)
 
@@ -65,8 +83,17 @@ class _Flatten(Scoped):
         match stmt:
             case Atomic():
                 return self.atomic(stmt)
+            case DeviceCall(args=args):
+                return replace(stmt, args=tuple(self.decided(a) if a.dtype == BOOL else a for a in args))
             case _:
                 return stmt
+
+    def decided(self, cond: Expr) -> Expr:
+        """`cond` without the tests that certainly hold."""
+        if isinstance(cond, Binary) and cond.op == "and":
+            return both(self.decided(cond.a), self.decided(cond.b))
+        known = self.bounds.truth(cond)
+        return cond if known is None else Const(known, BOOL)
 
     def division(self, expr: Binary, a: Expr) -> Expr:
         """Floor division is C's where the numerator is not negative; multiples of the divisor go away."""
@@ -78,11 +105,11 @@ class _Flatten(Scoped):
         return expr
 
     def atomic(self, stmt: Atomic) -> Result:
-        """One element: a call that may stand in a guarded expression, or plain reads and writes on chip."""
+        """One element: a call that may stand in a guarded expression, or plain reads and writes where no other thread can touch it."""
         buffer, cond = stmt.dst.buffer, region_guard(self, stmt.dst)
-        offset = flat_offset(buffer, stmt.dst.starts)
+        offset = self.offset(buffer, stmt.dst.starts)
         value = stmt.value if isinstance(stmt.value, Expr) else None
-        if buffer.root.is_on_chip:
+        if buffer.root.scope in ("local", "var") or buffer.root.is_on_chip and not self.threads:
             return self.private_atomic(stmt, cond, Element(buffer, offset), value)
         if stmt.op in ("and", "or", "xor") and buffer.type.is_float or buffer.type.bits < 8 or buffer.type in ("float8_e4m3fn", "float8_e5m2"):
             raise UnsupportedError(f"atomic {stmt.op} on {buffer.type}", span=stmt.span, hint="use a wider element type for the buffer")

@@ -13,7 +13,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import add, every, index, mul, total
 from ..ir.expr import Binary, Const, Expr
 from ..layout.algebra import Array
-from ..layout.fragments import Digit, Fragment
+from ..layout.fragments import Digit, Fragment, steps_of
 
 
 def coordinates(fragment: Fragment, thread: Expr, register: Expr) -> tuple[Expr, ...]:
@@ -52,14 +52,10 @@ def register_at(loop: Fragment, registers: Array, register: Expr) -> Expr | None
     asked = np.nonzero(registers >= 0)[0]
     if np.array_equal(registers[asked], asked):
         return register
-    digits = [d for d in loop.digits if d.source == "register" and d.mod > 1]
-    numbers = np.arange(loop.registers)
-    steps = [int(registers[d.div] - registers[0]) for d in digits]
-    found = registers[0] + sum(numbers // d.div % d.mod * step for d, step in zip(digits, steps, strict=True))
-    if not np.array_equal(np.broadcast_to(found, numbers.shape)[asked], registers[asked]):
+    steps = steps_of(loop, registers)
+    if steps is None:
         return None
-    moves = [mul(_digit(loop, d, register, register), index(step)) for d, step in zip(digits, steps, strict=True)]
-    return add(total(moves), index(int(registers[0])))
+    return add(total(mul(_digit(loop, d, register, register), index(step)) for d, step in steps.items()), index(int(registers[0])))
 
 
 def _digit(fragment: Fragment, d: Digit, thread: Expr, register: Expr) -> Expr:

@@ -43,9 +43,10 @@ from ..ir.stmt import (
     Sync,
     While,
 )
+from .barriers import leaves, runs
 from .names import Names
 
-_TOGETHER = (Sync, Collective, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
+_TOGETHER = (Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
 Owner = tuple[object, ...] | None  # which index tells the threads apart, or None
 
 
@@ -106,7 +107,7 @@ class _Barriers:
         out: list[Stmt] = []
         changed = False
         for stmt in body:
-            if isinstance(stmt, _TOGETHER):
+            if _is_meeting(stmt):
                 since.clear()
                 out.append(stmt)
                 continue
@@ -155,11 +156,17 @@ class _Barriers:
             case For(body=body) | PipelinedFor(body=body) | While(body=body):
                 if not isinstance(stmt, While):
                     self.moving.append(stmt.var)
+                before = _copy(since)
+                if leaves(body):
+                    before.add(self.accesses(body, across=True))
+                    since.add(before)
                 first = self.body(body, since)
                 again = _copy(since)
                 if self.wraps(first, again):
                     first = (*first, Sync(span=stmt.span))
                     since.clear()
+                if not runs(stmt) or leaves(body):  # then its barriers may be none
+                    since.add(before)
                 if not isinstance(stmt, While):
                     self.moving.pop()
                 return stmt if first is body else replace(stmt, body=first)
@@ -169,7 +176,7 @@ class _Barriers:
     def wraps(self, body: Body, at_end: _Since) -> bool:
         """Whether the start of the next iteration clashes with the end of this one."""
         for stmt in body:
-            if isinstance(stmt, _TOGETHER):
+            if _is_meeting(stmt):
                 return False
             if at_end.clashes(self.accesses((stmt,), across=True)):
                 return True
@@ -219,6 +226,17 @@ class _Barriers:
                 return False
             reach += c * (self.threads[v] - 1)
         return True
+
+
+def _is_meeting(stmt: Stmt) -> bool:
+    """Whether the block is together before and after `stmt`. A warp that comes together or exchanges values does not wait for the others."""
+    match stmt:
+        case Sync(scope):
+            return scope != "warp"
+        case Collective(op):
+            return op.startswith("block_")
+        case _:
+            return isinstance(stmt, _TOGETHER)
 
 
 def _copy(since: _Since) -> _Since:

@@ -32,6 +32,7 @@ from .insert_barriers import insert_barriers
 from .jam_rows import jam_rows
 from .join_rows import join_rows
 from .join_sums import join_sums
+from .keep_values import keep_values
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
@@ -73,6 +74,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(insert_barriers),
     Step(fission_threads, because="speaks of the author's statements; everything after it knows no threads"),
     Step(absorb_fills),
+    Step(keep_values),
     Step(split_grid_syncs, because="fission_threads gives per-thread variables memory, which may have to outlive a launch"),
     Step(decide_branches, because="what is never done must not stop a proof"),
     Step(forward_copies, because="its proofs are about whole tiles and the author's loops, which the next steps take apart"),

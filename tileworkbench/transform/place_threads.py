@@ -3,22 +3,25 @@
 Before:  launch grid(8) threads(128) tx: for r in unroll(0, 4): ...
 After:   grid (8) x 128 threads, shared [s at 0]: let tx = twb_thread_x(); var x_r[4]; for r in 0..4 unrolled: ...
 
+A view has the place of the buffer that it views.
+
 Requires: flat accesses, no tile operations.  Preserves: everything else.
 """
 
 from __future__ import annotations
 
-from ..analysis.uses import uses
+from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
-from ..base.errors import CapacityError, UnsupportedError
+from ..base.errors import CapacityError
 from ..ir.build import cast
+from ..ir.device import DeviceValue
 from ..ir.expr import Const
 from ..ir.lowered import Declare, Grid, LibraryCall, Loop, Tile
-from ..ir.node import Node, rewrite, walk
+from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names, with_fixed_end
-
-_ALIGN = 128
+from .share_tiles import ALIGN, alignment_of
+from .stay_on_chip import KIND as BLOCKS
 
 
 def place_threads(kernel: Kernel) -> Kernel:
@@ -29,7 +32,8 @@ def place_threads(kernel: Kernel) -> Kernel:
     def change(node: Node) -> Node | tuple[Node, ...]:
         match node:
             case For(var, start, stop, body, step, kind):
-                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", span=node.span), names)
+                by = cast(DeviceValue("twb_blocks_x", (), DType("uint32")), INDEX) if kind == BLOCKS else None
+                return with_fixed_end(Loop(var, start, stop, body, step, unroll=kind == "unroll", by=by, span=node.span), names)
             case PipelinedFor(var, start, stop, body):
                 return with_fixed_end(Loop(var, start, stop, body, span=node.span), names)
             case Launch():
@@ -45,14 +49,12 @@ def _grid(launch: Launch, name: str) -> Grid:
     own = {n.buffer for n in walk(launch) if isinstance(n, Declare)}
     buffers = {b for b in uses(launch.body).buffers if b not in own}
     used = {b.root for b in buffers}
-    for view in buffers:
-        if view.view_of is not None:
-            raise UnsupportedError(f"{view.name}, a view of another buffer, on a GPU, so far", span=view.span, hint='target="c" runs it')
     tiles: list[Tile] = []
     head: list[Stmt] = [
         Let(var, cast(LibraryCall(f"twb_thread_{axis}", (), DType("int32")), INDEX)) for var, axis in zip(launch.thread_vars, "xyz", strict=False)
     ]
-    offset = 0
+    places = {p.buffer: p.offset for p in launch.places}
+    offset = max((p.end for p in launch.places), default=0)
     for buffer in launch.allocs:
         if buffer.view_of is not None or buffer not in used:
             continue
@@ -61,7 +63,18 @@ def _grid(launch: Launch, name: str) -> Grid:
         if buffer.scope in ("local", "var"):
             head.append(Declare(buffer, span=buffer.span))
             continue
+        if buffer in places:
+            tiles.append(Tile(buffer, places[buffer]))
+            continue
+        align = alignment_of(buffer, launch.forms)
+        offset = -(-offset // align) * align
         tiles.append(Tile(buffer, offset))
-        offset += -(-buffer.static_bytes() // _ALIGN) * _ALIGN
-    threads = tuple(launch.threads)
-    return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*head, *launch.body), offset, threads=threads, span=launch.span)
+        offset += -(-buffer.static_bytes() // ALIGN) * ALIGN
+    for view in views(buffers):  # each behind what it views
+        if view.scope in ("local", "var"):
+            head.append(Declare(view, span=view.span))
+        else:
+            tiles.append(Tile(view, 0))
+    body = (*head, *launch.body)
+    grid = Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=launch.threads, span=launch.span)
+    return replace(grid, views=launch.views, remarks=launch.remarks)

@@ -10,7 +10,7 @@ Requires: no tile operations.  Preserves: statements.
 from __future__ import annotations
 
 from ..analysis.capacity import require_capacity
-from ..analysis.uses import uses
+from ..analysis.uses import uses, views
 from ..base.errors import CapacityError
 from ..ir.expr import Buffer, Const
 from ..ir.lowered import Declare, Grid, Tile
@@ -51,22 +51,8 @@ def _grid(launch: Launch, name: str) -> Grid:
         size = _bytes(buffer)
         tiles.append(Tile(buffer, offset))
         offset += -(-size // _ALIGN) * _ALIGN
-    tiles += [Tile(view, 0) for view in _views(buffers)]
+    tiles += [Tile(view, 0) for view in views(buffers)]
     return Grid(name, launch.block_vars, launch.grid, tuple(tiles), (*declared, *launch.body), offset, span=launch.span)
-
-
-def _views(buffers: set[Buffer]) -> list[Buffer]:
-    """The views among `buffers` and the views that they are views of, each after what it views."""
-    out: dict[Buffer, None] = {}
-
-    def add(buffer: Buffer) -> None:
-        if buffer.view_of is not None and buffer not in out:
-            add(buffer.view_of)
-            out[buffer] = None
-
-    for buffer in sorted(buffers, key=lambda b: b.name):
-        add(buffer)
-    return list(out)
 
 
 def _bytes(buffer: Buffer) -> int:

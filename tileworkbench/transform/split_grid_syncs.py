@@ -6,7 +6,9 @@ After:   launch (bx) in grid(8): A
 
 Tiles that live across a barrier get memory for every block. Index arithmetic that is used across one is repeated.
 
-Requires: no threads (`fission_threads`).  Preserves: launches without such barriers.
+Where threads are visible, what is a thread's own gets memory for every thread.
+
+Requires: no operations on a thread's own buffers.  Preserves: launches without such barriers.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def _has_sync(node: Node) -> bool:
 class _Splitting:
     def __init__(self, launch: Launch, names: Names, found: list[AllocateGlobal]) -> None:
         self.launch, self.names, self.found = launch, names, found
-        self.own = {v.name for v in launch.block_vars}
+        extra = tuple(names.var(f"t{'xyz'[d]}") for d in range(len(launch.thread_vars), len(launch.threads))) if launch.threads_used else ()
+        self.launch = replace(launch, thread_vars=(*launch.thread_vars, *extra)) if extra else launch
+        self.own = {v.name for v in (*launch.block_vars, *launch.thread_vars)}
         self.lets: dict[str, Let] = {}
         self.moved: dict[Buffer, Buffer] = {}
 
@@ -61,7 +65,8 @@ class _Splitting:
         in_loop = any(isinstance(s, (For, While)) for s in groups)
         for buffer in self.launch.allocs:
             if buffer.view_of is None and (seen.get(buffer, 0) > 1 or in_loop and buffer in seen):
-                shape = (*reversed(self.launch.grid), *buffer.shape)
+                threads = tuple(index(n) for n in reversed(self.launch.threads)) if self.is_of_thread(buffer) else ()
+                shape = (*reversed(self.launch.grid), *threads, *buffer.shape)
                 moved = replace(buffer, name=self.names.fresh(buffer.name), shape=shape, scope="global", strides=None)
                 self.moved[buffer] = moved
                 self.found.append(AllocateGlobal(moved, span=buffer.span))
@@ -124,9 +129,15 @@ class _Splitting:
             bring(name)
         return tuple(out)
 
+    def is_of_thread(self, buffer: Buffer) -> bool:
+        """Whether each thread has one of its own."""
+        return self.launch.threads_used and buffer.scope in ("local", "var")
+
     def move(self, node: Node) -> Node:
         """An access to a tile of this block in the memory of all blocks."""
         at = tuple(reversed(self.launch.block_vars))
+        if isinstance(node, (Load, Store, AddressOf, Region)) and self.is_of_thread(node.buffer):
+            at = (*at, *reversed(self.launch.thread_vars))
         ones = tuple(index(1) for _ in at)
         match node:
             case Load(buffer, indices) | Store(buffer, indices) | AddressOf(buffer, indices) if buffer in self.moved:

@@ -15,16 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
+from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
-from ..ir.expr import Binary, Buffer, Expr, Load, is_const
+from ..ir.device import DeviceCall, Specialised, WaitProducts
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
     Atomic,
     Body,
+    Collective,
+    Copy,
     For,
     Gemm,
     If,
@@ -35,32 +40,46 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
+    Region,
     Scan,
     Stmt,
     Store,
     Sync,
     While,
 )
+from ..ir.tile_form import TileForm
 from ..layout.fragments import Fragment, own_registers
+from .barriers import leaves, meets_first, runs, sharing
+from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
+from .roles import in_roles
+from .spread_async import spread_async
+from .spread_mma import spread_mma
 from .spread_tiles import spread_product, spread_reduce, spread_scan
+from .spread_wgmma import spread_wait, spread_wgmma
+from .stay_on_chip import KIND as BLOCKS
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
-    names = Names(kernel)
+    names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return _Spread(node, arch, names).launch() if isinstance(node, Launch) and not node.threads_used else node
+        return Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
 
     return rewrite(kernel, change)
 
 
-class _Spread:
-    def __init__(self, launch: Launch, arch: int, names: Names) -> None:
+class Spread:
+    """One launch on its way."""
+
+    def __init__(self, launch: Launch, arch: int, names: Names, certain: Sequence[Region] = ()) -> None:
+        self.roles = launch.body[0] if len(launch.body) == 1 and isinstance(launch.body[0], Specialised) else None
         self.old, self.names = launch, names
-        self.place: Placement = place_fragments(launch, arch)
+        self.certain = {id(region) for region in certain}  # which live as long as the kernel
+        body = launch.body if self.roles is None else self.roles.consumers
+        self.place: Placement = place_fragments(replace(launch, body=body), arch)
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
         for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
@@ -69,19 +88,44 @@ class _Spread:
         self.scratch: list[Buffer] = []
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
+        self.sharing = sharing(launch.places)
+        groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
+        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
+        self.start: list[Stmt] = []  # what every thread does first
+        self._group: Var | None = None
 
     def launch(self) -> Launch:
-        body = self.body(self.old.body)
+        body = self.body(self.old.body if self.roles is None else self.roles.consumers)
+        body = (*self.start, *body)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
-        return replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body)
+        forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms)
+        return launch if self.roles is None else in_roles(launch, self.roles, self.names)
+
+    @property
+    def forms(self) -> tuple[TileForm, ...]:
+        return self.old.forms
+
+    def group(self) -> Var:
+        """The number of the thread's warp group, which the compiler is told is one for all of a warp."""
+        if self._group is None:
+            self._group = self.names.var("group", INT32)
+            number = cast(Binary("floordiv", self.thread, index(GROUP)), INT32)
+            self.start.append(Collective("shfl", self._group, (number, Const(0, INT32))))
+        return self._group
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
         for stmt in body:
+            if isinstance(stmt, DeviceCall):  # whoever made it saw to its barriers
+                out.append(stmt)
+                continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared([stmt] if not inside else _head(stmt))
+            reads, writes = self.shared([stmt] if not inside else head(stmt))
             self.barrier(out, reads, writes, stmt)
+            if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
+                reads, writes = {stmt.src.buffer.root}, set()
             self.read |= reads if inside else set()  # a thread may still read the condition when another is in the body
             out += self.stmt(stmt)
             if not isinstance(stmt, Sync):
@@ -89,10 +133,19 @@ class _Spread:
                 self.wrote |= writes
         return tuple(out)
 
-    def around(self, body: Body, again: list[Expr]) -> Body:
-        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`."""
+    def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
+        """The body of a loop: what an iteration leaves behind is settled before the next one, which evaluates `again`.
+
+        Where iterations are blocks, what they leave in global memory is nothing to the next one. A body that begins with a barrier settles it itself.
+        """
         reads, writes = self.shared([*body, *again])
+        if meets_first(body):
+            reads, writes = set(), set()
+        if are_blocks:
+            reads, writes = ({b for b in found if b.scope != "global"} for found in (reads, writes))
         start: list[Stmt] = []
+        if leaves(body):
+            self.read, self.wrote = self.read | reads, self.wrote | writes
         self.barrier(start, reads, writes, body[0] if body else None)
         inside = list(self.body(body))
         self.barrier(inside, reads, writes, body[-1] if body else None)
@@ -106,9 +159,19 @@ class _Spread:
 
     def barrier(self, out: list[Stmt], reads: set[Buffer], writes: set[Buffer], stmt: Stmt | None) -> None:
         """Let all threads come together, if what follows touches what others may not have finished with."""
-        if reads & self.wrote or writes & (self.read | self.wrote):
-            out.append(Sync(span=None if stmt is None else stmt.span))
-            self.read, self.wrote = set(), set()
+        wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
+        if reads & wrote or writes & (read | wrote):
+            out += self.meet(None if stmt is None else stmt.span)
+
+    def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
+        """`tiles`, and those that share bytes with them."""
+        return tiles.union(*(self.sharing[b] for b in tiles if b in self.sharing)) if self.sharing else tiles
+
+    def meet(self, span: Span | None) -> Body:
+        """A barrier; what warp groups are going to read past it is made visible to them first."""
+        shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
+        self.read, self.wrote = set(), set()
+        return (*shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
@@ -116,14 +179,19 @@ class _Spread:
                 return self.loop(stmt)
             case Reduce():
                 return spread_reduce(stmt, self)
+            case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
+                return spread_wgmma(stmt, self.place.units[id(stmt)], self)
             case Gemm():
-                return spread_product(stmt, self)
+                unit = self.place.units[id(stmt)]
+                return spread_mma(stmt, unit, self) if unit.kind == "mma" else spread_product(stmt, self)
+            case WaitProducts():
+                return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
-            case For(body=body) | PipelinedFor(body=body):
-                return (replace(stmt, body=self.around(body, [])),)
-            case While(cond, body):
-                return (replace(stmt, body=self.around(body, [cond])),)
+            case Copy():
+                return spread_async(stmt, self)
+            case For() | PipelinedFor() | While():
+                return (self.repeated(stmt),)
             case If(_, then, other):
                 before = set(self.read), set(self.wrote)
                 yes = self.body(then)
@@ -133,8 +201,7 @@ class _Spread:
                 self.read, self.wrote = self.read | after[0], self.wrote | after[1]
                 return (replace(stmt, then=yes, other=no),)
             case Sync():
-                self.read, self.wrote = set(), set()
-                return (stmt,)
+                return (*self.meet(stmt.span)[:-1], stmt)
             case Store(buffer) if buffer.scope in ("local", "var"):
                 return (stmt,)
             case Store() | Print() | Assert():
@@ -145,6 +212,18 @@ class _Spread:
                 return self.told(stmt)
             case _:
                 return (stmt,)
+
+    def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
+        """A loop; where it may not run at all, its barriers are none."""
+        before = set(self.read), set(self.wrote)
+        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
+        if not runs(stmt):
+            self.read, self.wrote = self.read | before[0], self.wrote | before[1]
+        if leaves(stmt.body):
+            reads, writes = self.shared(stmt.body)
+            self.read, self.wrote = self.read | reads, self.wrote | writes
+        return out
 
     def told(self, stmt: Atomic) -> Body:
         """An atomic that the block does once, whose old value every thread gets."""
@@ -186,12 +265,19 @@ class _Spread:
         return self.each(placed, body, loop)
 
     def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body:
-        """`body(register)` for every register: as a loop if formulas can be found, else one after the other."""
+        """`body(register)` for every register: as a loop if formulas can be found, else one after the other.
+
+        Registers with neighbours of the last dim are a loop of their own within it: what may become one access.
+        """
         if placed.registers > 1:
-            var = self.names.var("r")
-            inside = body(var)
+            var, vector = self.names.var("r"), placed.vector
+            inner = None if vector in (1, placed.registers) else self.names.var("x")
+            inside = body(var if inner is None else add(mul(var, index(vector)), inner))
+            if inside is not None and inner is not None:
+                inside = (For(inner, index(0), index(vector), inside, kind="unroll", span=stmt.span),)
             if inside is not None:
-                return (For(var, index(0), index(placed.registers), inside, kind="unroll", span=stmt.span),)
+                turns = placed.registers if inner is None else placed.registers // vector
+                return (For(var, index(0), index(turns), inside, kind="unroll", span=stmt.span),)
         out: list[Stmt] = []
         for register in range(placed.registers):
             made = body(index(register))
@@ -228,6 +314,8 @@ class _Spread:
         """`stmt`, in which only the first of the threads with the same cells writes what others see."""
 
         def change(node: Node) -> Node:
+            if isinstance(node, Print):
+                return If(is_first(placed, self.thread), (node,), span=node.span)
             if isinstance(node, (Store, Atomic)):
                 buffer = node.buffer if isinstance(node, Store) else node.dst.buffer
                 if buffer.scope not in ("local", "var"):
@@ -262,6 +350,10 @@ class _Spread:
         at = register_at(placed, table, register)
         return None if at is None else Load(self.arrays[buffer], (at,))
 
+    def is_inside(self, region: Region) -> bool:
+        """Whether an operand of a product needs no test."""
+        return id(region) in self.certain
+
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer:
         """A new array of each thread."""
         dtype = like.type if isinstance(like, Buffer) else like
@@ -276,7 +368,7 @@ class _Spread:
         return made
 
 
-def _head(stmt: Stmt) -> list[Expr]:
+def head(stmt: Stmt) -> list[Expr]:
     """The condition, or the ends, of a statement with bodies."""
     match stmt:
         case If(cond) | While(cond):

@@ -2,13 +2,13 @@
 
 A reduction: each thread reduces its own cells; threads of a warp that hold other cells of the same row exchange what they have by shuffles, other
 threads through a tile. The order of a sum is that of the registers, then of the threads. A scan: rows go to threads, through a tile. A product
-without a matrix instruction: each result is summed by the thread that holds it.
+without a matrix instruction: each result is summed by the thread that holds it, rows and columns of factors read once a step of k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import nan
+from math import nan, prod
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +42,7 @@ class Spreading(Protocol):
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None: ...
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
     def tile(self, hint: str, shape: tuple[int, ...], dtype: DType) -> Buffer: ...
+    def is_inside(self, region: Region) -> bool: ...
 
 
 # ---------------------------------------------------------------------------------------------- reductions
@@ -69,12 +70,13 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
         return (If(test, (store,)) if test != TRUE else store,)
 
     out += s.each(cells, take, stmt)
-    moving = [d for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1]
-    by_shuffle = [d for d in moving if d.div * d.mod <= WARP and _is_bits(d) and s.place.threads % WARP == 0]
+    moving = [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
+    by_shuffle = [d for d in moving if _is_in_warp(cells, d)]
     out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
+    is_same_in_warp = prod(d.mod for d in by_shuffle) == WARP
     for digit in moving:
         if digit not in by_shuffle:
-            out += _through_tile(stmt, s, sums, rows, digit)
+            out += _through_tile(stmt, s, sums, rows, digit, is_same_in_warp)
 
     lower = dst.buffer.rank < src.buffer.rank
 
@@ -116,9 +118,27 @@ def _give(
     return _guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
 
 
-def _is_bits(d: Digit) -> bool:
-    """Whether the digit is some bits of the number."""
-    return d.div & (d.div - 1) == 0 and d.mod & (d.mod - 1) == 0
+def _parts(cells: Fragment, d: Digit) -> list[Digit]:
+    """The digit as one within a warp and one of warps, where it is bits of the number; else as it is.
+
+    The highest digit may be taken as more threads than it has, up to a power of two: the others have nothing, which takes part without a trace.
+    """
+    above = [x for x in cells.digits if x.source == "thread" and x.div > d.div]
+    mod = d.mod if _is_power(d.mod) or above else 1 << (d.mod - 1).bit_length()
+    if cells.threads % WARP or not _is_power(d.div) or not _is_power(mod) or d.div * mod > cells.threads:
+        return [d]
+    inner = min(mod, max(1, WARP // d.div))
+    parts = (Digit(d.source, d.div, inner, d.dim, d.stride), Digit(d.source, d.div * inner, mod // inner, d.dim, d.stride * inner))
+    return [part for part in parts if part.mod > 1]
+
+
+def _is_in_warp(cells: Fragment, d: Digit) -> bool:
+    """Whether the digit is bits of a lane's number."""
+    return cells.threads % WARP == 0 and _is_power(d.div) and _is_power(d.mod) and d.div * d.mod <= WARP
+
+
+def _is_power(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _without(cells: Fragment, dim: int) -> Array:
@@ -168,8 +188,11 @@ def _shuffled(stmt: Reduce, s: Spreading, sums: Buffer, register: Expr, digit: D
     return tuple(out)
 
 
-def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digit: Digit) -> Body:
-    """The same through a tile: each thread reads what the others have, in the order of the digit."""
+def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digit: Digit, is_same_in_warp: bool) -> Body:
+    """The same through a tile: each thread reads what the others have, in the order of the digit.
+
+    Where all lanes of a warp have the same, each of them reads what one of the warps has, and they exchange that.
+    """
     tile = s.tile(f"{sums.name}_all", (rows.registers, s.place.threads), sums.type)
     turn = s.names.var("turn")
     mine = Binary("floormod", Binary("floordiv", s.thread, index(digit.div)), index(digit.mod))
@@ -179,11 +202,20 @@ def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digi
     def put(register: Expr) -> Body:
         return (Store(tile, (register, s.thread), Load(sums, (register,))),)
 
-    def get(register: Expr) -> Body:
-        value = replace(there, indices=(register, there.indices[1]))
-        start = Store(sums, (register,), replace(there, indices=(register, first)))
-        add_up = Store(sums, (register,), _combined(stmt, Load(sums, (register,)), value))
-        return (start, For(turn, index(1), index(digit.mod), (add_up,)))
+    lanes = Digit("thread", 1, digit.mod)
+    if is_same_in_warp and digit.div >= WARP and _is_in_warp(rows, lanes):
+        warp = add(first, mul(Binary("floormod", s.thread, index(digit.mod)), index(digit.div)))
+
+        def get(register: Expr) -> Body:
+            return (Store(sums, (register,), Load(tile, (register, warp))), *_shuffled(stmt, s, sums, register, lanes))
+
+    else:
+
+        def get(register: Expr) -> Body:
+            value = replace(there, indices=(register, there.indices[1]))
+            start = Store(sums, (register,), replace(there, indices=(register, first)))
+            add_up = Store(sums, (register,), _combined(stmt, Load(sums, (register,)), value))
+            return (start, For(turn, index(1), index(digit.mod), (add_up,)))
 
     one = Fragment((rows.registers,), s.place.threads, rows.registers, (Digit("register", 1, rows.registers, 0, 1),))
     return (*s.each(one, put, stmt), Sync(), *s.each(one, get, stmt), Sync())
@@ -224,14 +256,15 @@ def spread_scan(stmt: Scan, s: Spreading) -> Body:
 
 
 def spread_product(stmt: Gemm, s: Spreading) -> Body:
-    """Each result is summed by the thread that holds it."""
+    """Each result is summed by the thread that holds it; factors are read once for all of a thread's results."""
     m, n = stmt.c.static_extents()[-2:]
     k = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
     held = s.place.fragments.get(stmt.c.buffer)
     cells = held if held is not None else flat((m, n), s.place.threads)
     dtype = stmt.c.buffer.type
     work = FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
-    sums = s.array("sums", cells.registers, work)
+    in_place = held is not None and work == dtype
+    sums = s.arrays[stmt.c.buffer] if in_place else s.array("sums", cells.registers, work)
     depth = s.names.var("k")
     lead = [tuple(index(0) for _ in r.extents[:-2]) for r in (stmt.a, stmt.b, stmt.c)]
 
@@ -242,12 +275,26 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         value = Select(stmt.clear, zero, cast(old, work)) if not isinstance(stmt.clear, Const) else zero if stmt.clear.value else cast(old, work)
         return _guarded(is_live(cells, s.thread, cell), Store(sums, (register,), value))
 
+    rows, columns = cells.drop(1), cells.drop(0)
+    left, right = s.array("left", rows.registers, work), s.array("right", columns.registers, work)
+
+    def take_left(register: Expr) -> Body:
+        cell = coordinates(rows, s.thread, register)
+        at = (*lead[0], *((depth, *cell) if stmt.trans_a else (*cell, depth)))
+        return _guarded(is_live(rows, s.thread, cell), Store(left, (register,), cast(Load(stmt.a.buffer, _moved(stmt.a, at)), work)))
+
+    def take_right(register: Expr) -> Body:
+        cell = coordinates(columns, s.thread, register)
+        at = (*lead[1], *((*cell, depth) if stmt.trans_b else (depth, *cell)))
+        return _guarded(is_live(columns, s.thread, cell), Store(right, (register,), cast(Load(stmt.b.buffer, _moved(stmt.b, at)), work)))
+
     def sum_up(register: Expr) -> Body | None:
-        i, j = coordinates(cells, s.thread, register)
-        a_at, b_at = ((depth, i) if stmt.trans_a else (i, depth)), ((j, depth) if stmt.trans_b else (depth, j))
-        a, b = (cast(Load(r.buffer, _moved(r, (*at, *where))), work) for r, at, where in ((stmt.a, lead[0], a_at), (stmt.b, lead[1], b_at)))
-        value = Binary("add", Load(sums, (register,)), Binary("mul", a, b))
-        return _guarded(is_live(cells, s.thread, (i, j)), Store(sums, (register,), value))
+        tables = own_registers(cells, rows, cells.cells()[:1]), own_registers(cells, columns, cells.cells()[1:])
+        at = [None if table is None else register_at(cells, table, register) for table in tables]
+        if at[0] is None or at[1] is None:
+            return None
+        value = Binary("add", Load(sums, (register,)), Binary("mul", Load(left, (at[0],)), Load(right, (at[1],))))
+        return _guarded(is_live(cells, s.thread, coordinates(cells, s.thread, register)), Store(sums, (register,), value))
 
     def finish(register: Expr) -> Body | None:
         cell = coordinates(cells, s.thread, register)
@@ -257,9 +304,11 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
         return _guarded(test, Store(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)), value))
 
-    walk = For(depth, index(0), index(k), s.each(cells, sum_up, stmt), span=stmt.span)
+    step = (*s.each(rows, take_left, stmt), *s.each(columns, take_right, stmt), *s.each(cells, sum_up, stmt))
+    walk = For(depth, index(0), index(k), step, span=stmt.span)
     meet = (Sync(),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()  # the factors are read before a result is written
-    return (*s.each(cells, start, stmt), walk, *meet, *s.each(cells, finish, stmt))
+    before = () if in_place and is_const(stmt.clear, False) else s.each(cells, start, stmt)
+    return (*before, walk, *meet, *(() if in_place else s.each(cells, finish, stmt)))
 
 
 def _guarded(test: Expr, stmt: Stmt) -> Body:

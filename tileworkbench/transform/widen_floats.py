@@ -15,7 +15,7 @@ from ..base.dtypes import FLOAT32, FLOAT64, DType
 from ..ir.expr import Binary, CallExtern, Cast, Const, Expr, Reinterpret, Select, Unary, Var
 from ..ir.lowered import AtomicOp, Declare, Element, LibraryCall, SetElement
 from ..ir.node import Node, map_children, replace
-from ..ir.stmt import Kernel, Let, ScalarParam
+from ..ir.stmt import Evaluate, Kernel, Let, ScalarParam
 
 
 def widen_floats(kernel: Kernel) -> Kernel:
@@ -37,6 +37,9 @@ def _stmt(node: Node) -> Node:
         case SetElement(buffer, offset, value):
             new, where = _stored(value, buffer.type), _value(offset)
             return node if new is value and where is offset else replace(node, offset=where, value=new)
+        case Evaluate(AtomicOp() as update):
+            new = _atomic(update)  # nobody reads what was there
+            return node if new is update else replace(node, value=new)
         case Declare(buffer, init) if init is not None:
             new = _stored(init, buffer.type)
             return node if new is init else replace(node, init=new)

@@ -1,22 +1,22 @@
 extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float> X, twb_global<float> Y) {
-  const int64_t bx = twb_block_x();
-  const int64_t tx = twb_thread_x();
+  const int32_t bx = twb_block_x();
+  const int32_t tx = twb_thread_x();
   float x_r[4];
   float top_r[1];
   float total_r[1];
   float top_part[1];
   float total_part[1];
-  /* softmax.py:45: T.copy(X[bx * block, 0], x) */
+  /* softmax.py:59: T.copy(X[bx * block, 0], x) */
+  float X_v[4];
+  twb_read<4>(X + bx * 512 + (tx >> 5) * 128 + (tx & 31) * 4, X_v);
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
-    const int64_t i = tx / 32;
-    const int64_t j = r + tx % 32 * 4;
-    x_r[r] = X[(bx * 4 + i) * 128 + j];
+  for (int32_t r = 0; r < 4; r += 1) {
+    x_r[r] = X_v[r];
   }
   top_part[0] = __builtin_nanf("");
-  /* softmax.py:46: T.reduce_max(x, top, dim=1) */
+  /* softmax.py:60: T.reduce_max(x, top, dim=1) */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
+  for (int32_t r = 0; r < 4; r += 1) {
     top_part[0] = twb_max_f32(top_part[0], x_r[r]);
   }
   const float other = twb_shfl_xor(top_part[0], 16);
@@ -30,16 +30,16 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   const float other_4 = twb_shfl_xor(top_part[0], 1);
   top_part[0] = twb_max_f32(top_part[0], other_4);
   top_r[0] = top_part[0];
-  /* softmax.py:47: for i, j in T.Parallel(block, cols): */
+  /* softmax.py:61: for i, j in T.Parallel(block, cols): */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
-    /* softmax.py:48: x[i, j] = T.exp2((x[i, j] - top[i]) * LOG2_E) */
+  for (int32_t r = 0; r < 4; r += 1) {
+    /* softmax.py:62: x[i, j] = T.exp2((x[i, j] - top[i]) * LOG2_E) */
     x_r[r] = twb_exp2_f32((x_r[r] - top_r[0]) * 1.442695f);
   }
   total_part[0] = 0.0f;
-  /* softmax.py:49: T.reduce_sum(x, total, dim=1) */
+  /* softmax.py:63: T.reduce_sum(x, total, dim=1) */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
+  for (int32_t r = 0; r < 4; r += 1) {
     total_part[0] = total_part[0] + x_r[r];
   }
   const float other_5 = twb_shfl_xor(total_part[0], 16);
@@ -53,20 +53,20 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   const float other_9 = twb_shfl_xor(total_part[0], 1);
   total_part[0] = total_part[0] + other_9;
   total_r[0] = total_part[0];
-  /* softmax.py:51: total[i] = 1.0 / total[i] */
+  /* softmax.py:65: total[i] = 1.0 / total[i] */
   total_r[0] = 1.0f / total_r[0];
-  /* softmax.py:52: for i, j in T.Parallel(block, cols): */
+  /* softmax.py:66: for i, j in T.Parallel(block, cols): */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
-    /* softmax.py:53: x[i, j] = x[i, j] * total[i] */
+  for (int32_t r = 0; r < 4; r += 1) {
+    /* softmax.py:67: x[i, j] = x[i, j] * total[i] */
     x_r[r] = x_r[r] * total_r[0];
   }
-  /* softmax.py:54: T.copy(x, Y[bx * block, 0]) */
+  /* softmax.py:68: T.copy(x, Y[bx * block, 0]) */
+  float Y_v[4];
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
-    const int64_t i = tx / 32;
-    const int64_t j = r + tx % 32 * 4;
-    Y[(bx * 4 + i) * 128 + j] = x_r[r];
+  for (int32_t r = 0; r < 4; r += 1) {
+    Y_v[r] = x_r[r];
   }
+  twb_write<4>(Y + bx * 512 + (tx >> 5) * 128 + (tx & 31) * 4, Y_v);
 }
 

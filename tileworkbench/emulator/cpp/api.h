@@ -62,8 +62,10 @@ void twbe_fail(int number) {
     me()->state = WAITS; to_main();
 }
 int twbe_print(const char *text, ...) {
-    char buffer[1024]; va_list more; va_start(more, text); int n = vsnprintf(buffer, sizeof buffer, text, more); va_end(more);
-    run.printed += buffer;
+    va_list more, again; va_start(more, text); va_copy(again, more);
+    int n = vsnprintf(nullptr, 0, text, more); va_end(more);
+    std::vector<char> buffer((size_t)(n < 0 ? 0 : n) + 1); vsnprintf(buffer.data(), buffer.size(), text, again); va_end(again);
+    run.printed += buffer.data();
     return n;
 }
 uint32_t twbe_cluster_size() { return (uint32_t)run.cluster.size(); }

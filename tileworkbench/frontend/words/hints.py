@@ -11,6 +11,7 @@ from ...base.errors import TileTypeError, TileValueError
 from ...ir.expr import Const
 from ...language import hints as words
 from ...language._dispatch import impl
+from ...layout.swizzle import Swizzle
 from .. import arith
 from ..builder import current
 from ..values import BufferValue, as_expr
@@ -30,7 +31,13 @@ def _use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) 
 
 @impl(words.annotate_layout)
 def _annotate_layout(layout_map: Any, allow_reannotation: bool = False, allow_buffer_region: bool = False) -> None:
-    _record("annotate_layout", ", ".join(getattr(b, "name", "?") for b in _mapping("T.annotate_layout", layout_map)))
+    _record("annotate_layout", ", ".join(_asked(b, layout) for b, layout in _mapping("T.annotate_layout", layout_map).items()))
+
+
+def _asked(buffer: Any, layout: Any) -> str:
+    """The name, and for a layout of ours the bytes of a permuted row (0: none)."""
+    name = getattr(buffer, "name", "?")
+    return f"{name} {layout.span_bytes}" if isinstance(layout, Swizzle) else name
 
 
 @impl(words.annotate_safe_value)

@@ -1,0 +1,67 @@
+"""Ranges of integers, ends included; None is an end that is not known. Each is about any two numbers of the ranges, so they may be too wide.
+
+>>> mul_ranges((0, 3), (-2, 5))
+(-6, 15)
+>>> divide_ranges((-1, 9), 4), mod_range((0, 2), 4), mod_range((0, 9), 4)
+((-1, 2), (0, 2), (0, 3))
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import DType
+
+Range = tuple[int | None, int | None]
+ANY: Range = (None, None)
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+
+
+def fits(known: Range) -> bool:
+    """Whether an int32 holds every number of a range."""
+    low, high = known
+    return low is not None and high is not None and low >= LEAST and high <= MOST
+
+
+def of_type(dtype: DType) -> Range:
+    """What an integer or bool type holds."""
+    return (0, 1) if dtype.is_bool else (int(dtype.min), int(dtype.max)) if dtype.is_int and dtype.bits < 64 else ANY
+
+
+def add_ranges(a: Range, b: Range) -> Range:
+    """x + y."""
+    return (None if a[0] is None or b[0] is None else a[0] + b[0]), (None if a[1] is None or b[1] is None else a[1] + b[1])
+
+
+def subtract_ranges(a: Range, b: Range) -> Range:
+    """x - y."""
+    return (None if a[0] is None or b[1] is None else a[0] - b[1]), (None if a[1] is None or b[0] is None else a[1] - b[0])
+
+
+def mul_ranges(a: Range, b: Range) -> Range:
+    """x * y."""
+    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
+        natural = a[0] is not None and b[0] is not None and a[0] >= 0 and b[0] >= 0
+        return (a[0] * b[0] if natural and a[0] is not None and b[0] is not None else None), None
+    ends = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+    return min(ends), max(ends)
+
+
+def divide_ranges(a: Range, by: int) -> Range:
+    """x // by, for a number above 0."""
+    return (None if a[0] is None else a[0] // by), (None if a[1] is None else a[1] // by)
+
+
+def mod_range(a: Range, by: int) -> Range:
+    """x % by as Python has it, for a number above 0."""
+    low, high = a
+    return a if low is not None and high is not None and low >= 0 and high < by else (0, by - 1)
+
+
+def bit_ceiling(op: str, a: Range, b: Range) -> Range:
+    """x & y, x | y or x ^ y of int32."""
+    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
+        return LEAST, MOST
+    if op == "bitand" and (a[0] >= 0 or b[0] >= 0):
+        return 0, min(end for low, end in ((a[0], a[1]), (b[0], b[1])) if low >= 0)
+    if a[0] >= 0 and b[0] >= 0:
+        return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+    return LEAST, MOST

@@ -1,0 +1,101 @@
+"""A loop that only multiplies leaves each product running until the next one is under way (sm_90a).
+
+Before:  for k in 0..n: wait full[slot]; gemm a[slot] b[slot] acc; arrive at empty[slot]
+After:   for k in 0..n: wait full[slot]; gemm (async) a[slot] b[slot] acc; wait products <= 1; arrive at empty[before] if k > 0; before = slot
+         wait products <= 0; arrive at empty[before] if n > 0
+
+Products of one accumulator follow one another in order, so nothing but the accumulator's readers must wait; a version of a tile is free once the
+product that reads it has ended.
+
+Requires: specialised launches.  Preserves: loops that do anything else.
+"""
+
+from __future__ import annotations
+
+from ..analysis.fragments import is_grouped
+from ..base.dtypes import INDEX, DType
+from ..ir.build import cast, index
+from ..ir.device import DeviceCall, Specialised, WaitProducts
+from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
+from ..ir.node import Node, replace, rewrite
+from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
+from .names import Names
+
+U32 = DType("uint32")
+RELEASE = "twb_mbarrier_arrive_warp"
+
+
+def overlap_products(kernel: Kernel, arch: int) -> Kernel:
+    """Return `kernel` with products that run into the next turn of their loops."""
+    if arch != 90:
+        return kernel
+    names = Names(kernel)
+
+    def change(node: Node) -> Node:
+        return _launch(node, arch, names) if isinstance(node, Launch) and any(isinstance(s, Specialised) for s in node.body) else node
+
+    return rewrite(kernel, change)
+
+
+def _launch(launch: Launch, arch: int, names: Names) -> Launch:
+    made: list[Buffer] = []
+
+    def change(node: Node) -> Node | tuple[Node, ...]:
+        if isinstance(node, (For, PipelinedFor)) and _only_multiplies(node.body, launch, arch):
+            return _overlapped(node, names, made)
+        return node
+
+    body = tuple(rewrite(s, change) for s in launch.body)
+    return replace(launch, body=body, allocs=(*launch.allocs, *made)) if made else launch
+
+
+def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
+    """Whether a loop waits for tiles, multiplies them by warp groups into fragments, and releases them; nothing else."""
+    products = [s for s in body if isinstance(s, Gemm)]
+    return (
+        bool(products)
+        and any(isinstance(s, DeviceCall) and s.name == RELEASE for s in body)
+        and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
+        and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
+        and all(isinstance(s.clear, Const) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
+        and all(is_grouped(s, launch, arch) for s in products)
+    )
+
+
+def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> Body:
+    out: list[Stmt] = []
+    released: list[DeviceCall] = []
+    count = sum(isinstance(s, Gemm) for s in loop.body)
+    for stmt in loop.body:
+        match stmt:
+            case Gemm():
+                out.append(replace(stmt, is_async=True))
+            case DeviceCall(name=name) if name == RELEASE:
+                released.append(stmt)
+            case _:
+                out.append(stmt)
+    marks = [names.scalar("before", U32) for _ in released]
+    made += marks
+    again, any_turn = Binary("gt", loop.var, cast(loop.start, loop.var.type)), Binary("gt", loop.stop, loop.start)
+    turn: list[Stmt] = [WaitProducts(count, span=loop.span)]
+    for mark, stmt in zip(marks, released, strict=True):
+        turn += [_release(stmt, mark, again), Store(mark, (index(0),), cast(_slot(stmt), U32))]
+    at = next((i for i, s in enumerate(out) if isinstance(s, Store)), len(out))
+    start = tuple(Store(mark, (index(0),), Const(0, U32)) for mark in marks)
+    results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
+    end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
+    return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
+
+
+def _slot(stmt: DeviceCall) -> Expr:
+    bar = stmt.args[0]
+    assert isinstance(bar, AddressOf)
+    return bar.indices[0]
+
+
+def _release(stmt: DeviceCall, mark: Buffer, really: Expr) -> Stmt:
+    """Release the version that `mark` names."""
+    bar = stmt.args[0]
+    assert isinstance(bar, AddressOf)
+    at = cast(Load(mark, (index(0),)), INDEX)
+    return DeviceCall(f"{RELEASE}_if", (replace(bar, indices=(at,)), really), span=stmt.span)

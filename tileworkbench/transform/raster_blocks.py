@@ -1,0 +1,56 @@
+"""Blocks in panels: with `T.use_swizzle(panel)` blocks that run together are neighbours in both dims of the grid, and share rows and columns in L2.
+
+Before:  launch blocks (bx, by) in (16, 32), 'use_swizzle'='8'
+After:   launch blocks (block) in (512): let by = block // 128 * 8 + block % 8; let bx = block % 128 // 8
+
+A panel is so many rows of blocks (columns, with order "column"); it is walked column by column. The last panel may have fewer rows.
+
+Preserves: launches without the hint, or with one dim.
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import INDEX
+from ..ir.build import add, cast, index, mul
+from ..ir.expr import Binary, Const, Expr, const
+from ..ir.node import Node, replace, rewrite
+from ..ir.stmt import Kernel, Launch, Let
+from .names import Names
+
+
+def raster_blocks(kernel: Kernel) -> Kernel:
+    """Return `kernel` with one dim of blocks where the author asked for panels."""
+    names = Names(kernel)
+
+    def change(node: Node) -> Node:
+        hint = dict(node.hints).get("use_swizzle") if isinstance(node, Launch) else None
+        if not isinstance(node, Launch) or hint is None or len(node.grid) < 2:
+            return node
+        size, _, order = hint.partition(" ")
+        return _in_panels(node, int(size), order.startswith("col"), names)
+
+    return rewrite(kernel, change)
+
+
+def _in_panels(launch: Launch, panel: int, by_columns: bool, names: Names) -> Launch:
+    along, across = (1, 0) if by_columns else (0, 1)  # blocks along a panel, and the rows of it
+    length, rows = cast(launch.grid[along], INDEX), cast(launch.grid[across], INDEX)
+    block = names.var("block")
+    number, rest = _div(block, mul(index(panel), length)), _mod(block, mul(index(panel), length))
+    height: Expr = index(panel)
+    if not (isinstance(rows, Const) and int(rows.value) % panel == 0):
+        height = Binary("min", height, Binary("sub", rows, mul(number, index(panel))))
+    lets = (
+        Let(launch.block_vars[across], add(mul(number, index(panel)), _mod(rest, height)), span=launch.span),
+        Let(launch.block_vars[along], _div(rest, height), span=launch.span),
+    )
+    others, count = launch.block_vars[2:], mul(length, rows)
+    return replace(launch, grid=(count, *launch.grid[2:]), block_vars=(block, *others), body=(*lets, *launch.body))
+
+
+def _div(a: Expr, b: Expr) -> Expr:
+    return const(int(a.value) // int(b.value)) if isinstance(a, Const) and isinstance(b, Const) else Binary("floordiv", a, b)
+
+
+def _mod(a: Expr, b: Expr) -> Expr:
+    return const(int(a.value) % int(b.value)) if isinstance(a, Const) and isinstance(b, Const) else Binary("floormod", a, b)

@@ -1,0 +1,49 @@
+"""The threads of a specialised launch go to their tasks: the author's threads compute, one thread of a group beyond them copies.
+
+Before:  threads tx of 256: (consumers' program), roles setup / producer
+After:   threads of 384: if (thread == 0) setup; sync; let tx = thread % 256; if (thread < 256) consumers else if (thread == 256) producer
+
+Barriers of the block among the consumers become a barrier of their number.
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import INT32
+from ..ir.build import index
+from ..ir.device import DeviceCall, Specialised
+from ..ir.expr import Binary, Const, Expr
+from ..ir.node import Node, replace, rewrite
+from ..ir.stmt import Body, If, Launch, Let, Stmt, Sync
+from .names import Names
+
+PRODUCERS, BARRIER = 128, 1
+
+
+def in_roles(launch: Launch, roles: Specialised, names: Names) -> Launch:
+    """`launch`, whose body is the consumers' thread program, with the roles of `roles`."""
+    count = launch.count_threads
+    thread = names.var("thread")
+    lets: list[Stmt] = []
+    rest: Expr = Binary("floormod", thread, index(count))
+    for var, extent in zip(launch.thread_vars[:-1], launch.threads[:-1], strict=True):
+        lets.append(Let(var, Binary("floormod", rest, index(extent))))
+        rest = Binary("floordiv", rest, index(extent))
+    lets.append(Let(launch.thread_vars[-1], rest))
+    consumers = tuple(rewrite(s, lambda n: _apart(n, count)) for s in launch.body)
+    producer: Body = (If(Binary("eq", thread, index(count)), roles.producer),)
+    if roles.registers != (0, 0):
+        few, many = roles.registers
+        consumers = (DeviceCall("twb_set_max_registers_inc", constants=(many,)), *consumers)
+        producer = (DeviceCall("twb_set_max_registers_dec", constants=(few,)), *producer)
+    first = If(Binary("eq", thread, index(0)), roles.setup)
+    both = If(Binary("lt", thread, index(count)), (*lets, *consumers), producer, span=roles.span)
+    return replace(launch, threads=(count + PRODUCERS,), thread_vars=(thread,), body=(first, Sync(), both))
+
+
+def _apart(node: Node, count: int) -> Node:
+    if isinstance(node, Sync) and node.scope == "block":
+        return DeviceCall("twb_bar_sync", (Const(BARRIER, INT32), Const(count, INT32)), span=node.span)
+    return node
+
+
+__all__ = ["BARRIER", "PRODUCERS", "in_roles"]

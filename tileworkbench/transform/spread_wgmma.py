@@ -1,0 +1,137 @@
+"""Products by warp groups (wgmma, sm_90a): both factors, or the right one, are read from tiles in shared memory that have a form.
+
+Before:  gemm a (128x64) b (64x256) acc
+After:   keep acc; fence; for each 16 of k: wgmma(acc, a's descriptor + ..., b's descriptor + ..., keep); commit; wait; keep acc
+
+A descriptor says where a matrix starts and how far its pieces are apart; steps along k only move its start. Each group does the 64-row blocks that
+its threads hold. Threads' own stores to a factor must be fenced before the barrier that this product stands behind (`spread_threads` does it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..analysis.fragments import Placement
+from ..analysis.matrix_units import GROUP, MatrixUnit
+from ..analysis.tile_forms import PIECE, form_of, form_offset
+from ..base.dtypes import INDEX, INT32, DType
+from ..ir.build import add, cast, index
+from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
+from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, Var
+from ..ir.stmt import Body, Gemm, Let, Region, Stmt, Store
+from ..ir.tile_form import TileForm
+from ..layout.fragments import Fragment
+from .held_tiles import coordinates
+from .names import Names
+
+U32, U64 = DType("uint32"), DType("uint64")
+_KINDS = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
+}  # fmt: skip
+_SUMS = {"float32": "f32", "float16": "f16", "int32": "s32"}
+
+
+class Spreading(Protocol):
+    """What `spread_threads` knows and makes."""
+
+    names: Names
+    arrays: dict[Buffer, Buffer]
+    place: Placement
+    thread: Expr
+
+    @property
+    def forms(self) -> tuple[TileForm, ...]: ...
+    def group(self) -> Var: ...
+    def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
+    def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body: ...
+
+
+def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
+    """`stmt` for a thread of a warp group."""
+    m, n = unit.c.shape
+    k = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
+    blocks, steps = m // 64 // unit.warps[0], k // unit.step
+    held = s.arrays.get(stmt.c.buffer)
+    sums = held if held is not None else s.array("sums", unit.c.registers, stmt.c.buffer)
+    out: list[Stmt] = []
+    if held is None:
+        out += s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, _moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
+    in_registers = stmt.a.buffer in s.arrays
+    kind = _SUMS[str(stmt.c.buffer.type)]
+    name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{n}k{unit.step}_{kind}_{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
+    wide = stmt.a.buffer.type.bits == 16
+    constants = ((int(stmt.trans_a),) if not in_registers else ()) + (int(not stmt.trans_b),) if wide else ()
+    b = _Factor(stmt.b, stmt.trans_b, unit.step, 0, s)
+    a = None if in_registers else _Factor(stmt.a, not stmt.trans_a, unit.step, 64 * blocks, s)
+    out += [*b.lets, *(a.lets if a is not None else ())]
+    whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
+    out += [DeviceCall("twb_keep", (whole,)), DeviceCall("twb_wgmma_fence")]
+    words, word = (n // 4, U32) if kind == "f16" else (n // 2, stmt.c.buffer.type)
+    for step in range(steps):
+        keep = Const(1, INT32) if step else _scale(stmt.clear)
+        for block in range(blocks):
+            d = Registers(sums, index(block * n // 2), words, word)
+            left: Expr
+            if a is None:
+                per_step = unit.a.registers // (blocks * steps)
+                left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, U32)
+            else:
+                left = a.at(step, 64 * block)
+            out.append(DeviceCall(name, (d, left, b.at(step, 0), keep), constants))
+    out += [DeviceCall("twb_wgmma_commit"), DeviceCall("twb_keep", (whole,))]
+    if held is not None and stmt.is_async:
+        return tuple(out)
+    out += [DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (whole,))]
+    if held is None:
+        out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, _moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
+    return tuple(out)
+
+
+def spread_wait(stmt: WaitProducts, s: Spreading) -> Body:
+    """`stmt` for a thread: results that lie in its registers stay where they are meanwhile."""
+    arrays = [s.arrays[r.buffer] for r in stmt.results if r.buffer in s.arrays]
+    kept = [DeviceCall("twb_keep", (Registers(a, index(0), int(a.static_shape()[0]), a.type),)) for a in arrays]
+    return (DeviceCall("twb_wgmma_wait", constants=(stmt.left,), span=stmt.span), *kept)
+
+
+class _Factor:
+    """A factor in shared memory. `along_k`: its rows hold k; `each`: how many rows (or columns) of it belong to a group, 0: all."""
+
+    def __init__(self, region: Region, along_k: bool, step: int, each: int, s: Spreading) -> None:
+        form = form_of(s.forms, region.buffer)
+        assert form is not None
+        self.form, self.along_k, self.step = form, along_k, step
+        rows = region.buffer.static_shape()[-2]
+        leading = PIECE if along_k else rows * form.row_bytes
+        place: Expr = DeviceValue("twb_shared_address", (AddressOf(region.buffer, region.starts),), U32)
+        if each and s.place.threads > GROUP:
+            place = Binary("add", place, Binary("mul", cast(s.group(), U32), Const(self.moved(0, each) * PIECE, U32)))
+        numbers = [Const(n, INT32) for n in (leading, 8 * form.row_bytes, form.row_bytes)]
+        self.start = s.names.var(f"{region.buffer.name}_at", U64)
+        self.lets = (Let(self.start, DeviceValue("twb_descriptor", (place, *numbers), U64)),)
+
+    def at(self, step: int, further: int) -> Expr:
+        """The descriptor for a step along k, `further` rows (or columns) on."""
+        moved = self.moved(step, further)
+        return Binary("add", self.start, Const(moved, U64)) if moved else self.start
+
+    def moved(self, step: int, further: int) -> int:
+        """How many pieces further that is."""
+        k = step * self.step
+        where = (further, k) if self.along_k else (k, further)
+        lead = [index(0)] * (self.form.buffer.rank - 2)
+        offset = form_offset(self.form, (*lead, *(index(w) for w in where)))
+        assert isinstance(offset, Const)
+        return int(offset.value) * self.form.buffer.type.bits // 8 // PIECE
+
+
+def _scale(clear: Expr) -> Expr:
+    if isinstance(clear, Const):
+        return Const(int(not clear.value), INT32)
+    return Select(clear, Const(0, INT32), Const(1, INT32))
+
+
+def _moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    lead = region.starts[: len(region.starts) - len(cell)]
+    return (*lead, *(add(cast(start, INDEX), c) for start, c in zip(region.starts[len(lead) :], cell, strict=True)))
