@@ -18,7 +18,7 @@ def _vectors() -> Case:
         TWB_SHARED_MEMORY(memory);
         twb_shared<float> s = twb_tile<float>(memory, 512, 128);
         uint32_t i = twb_thread_x();
-        twb_store<4>(s + 4 * i, twb_load<4>(a + 4 * i));
+        float own[6]; twb_read<4>(a + 4 * i, own + 2); twb_write<4>(s + 4 * i, own + 2);
         twb_sync_warp();
         twb_vec<float, 2> two = twb_load<2>(s + 2 * ((i + 5) % 64));
         two[0] += 1;
@@ -266,10 +266,26 @@ def _mma_f64() -> Case:
     return Case("mma m8n8k4 f64", text, lambda: [a, b, c.copy()], lambda args: {2: c + a @ b.T})
 
 
+def _round_tf32() -> Case:
+    """Half of the last bit that is kept rounds away from zero; infinity stays."""
+    text = (
+        K
+        + "(twb_global<uint32_t> a) { int l = twb_lane(); uint32_t r[2] = {a[2 * l], a[2 * l + 1]}; twb_round_tf32<2>(r); a[2 * l] = r[0]; a[2 * l + 1] = r[1]; }"
+    )
+    a = rng(10).standard_normal(64).astype(np.float32)
+    a[:6] = np.inf, -np.inf, 0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-11 - 2**-20
+    rounded = np.where(np.isinf(a), a, np.sign(a) * np.floor(abs(a.astype(np.float64)) / _last_bit(a) + 0.5) * _last_bit(a)).astype(np.float32)
+    return Case("round tf32", text, lambda: [a.view(np.uint32).copy()], lambda args: {0: rounded.view(np.uint32)})
+
+
+def _last_bit(a: np.ndarray) -> np.ndarray:
+    return np.exp2(np.frexp(np.where(np.isinf(a), 1, a))[1].astype(np.float64) - 11)
+
+
 CASES = (
     _vectors(), _places(), _barriers(), _shuffles(), _cp_async(), _matrices(False), _matrices(True),
     _mma(16, 16, "f32", "f16", "f16", "sm_80"), _mma(16, 16, "f16", "f16", "f16", "sm_80"), _mma(16, 16, "f32", "bf16", "bf16", "sm_80"),
     _mma(16, 8, "f32", "f16", "f16", "sm_75"), _mma(16, 8, "f16", "f16", "f16", "sm_75"), _mma(16, 8, "f32", "bf16", "bf16", "sm_80"), _mma(16, 8, "f32", "tf32", "tf32", "sm_80"),
     *(_mma(16, 32, "s32", a, b, "sm_80") for a in ("s8", "u8") for b in ("s8", "u8")), *(_mma(8, 16, "s32", a, b, "sm_75") for a in ("s8", "u8") for b in ("s8", "u8")),
-    *(_mma(16, 32, "f32", a, b, "sm_89") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")), _mma_f64(),
+    *(_mma(16, 32, "f32", a, b, "sm_89") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")), _mma_f64(), _round_tf32(),
 )  # fmt: skip

@@ -67,7 +67,7 @@ def compare_emulated(cases: Sequence[Case], sanitize: bool = False, arch: str = 
     results = compiled.run(BoundCall(signature, tensors, scalars, {d.name: n for c in cases for d, n in c.dims.items()}), sanitize=sanitize)
     for a in flat:
         a.settle()
-    faults = [Fault(cases[0], f"{k.name}: {f}") for k, result in zip(compiled.made.kernels, results, strict=False) for f in result.findings]
+    faults = [Fault(cases[0], f"{name}: {f}") for name, result in results for f in result.findings]
     for case, group, want in zip(cases, arrays, meaning(cases), strict=True):
         text = differences(case, group, want, "the emulator")
         if text:

@@ -7,6 +7,7 @@ import random
 from differential.cases import Case, Maker
 from differential.copies import CopyMaker, symbolic_extents
 from differential.parallel import ParallelMaker
+from differential.pipelines import PipelineMaker
 from differential.threads import ThreadMaker
 from differential.tiles import TileMaker
 from differential.whole import arithmetic, functions, launches
@@ -19,6 +20,7 @@ FAMILIES = {
     "arithmetic": lambda rng, name: arithmetic(Maker(rng, name)),
     "functions": lambda rng, name: functions(Maker(rng, name)),
     "launches": lambda rng, name: launches(Maker(rng, name)),
+    "pipelines": lambda rng, name: PipelineMaker(rng, name).make(),
     "symbolic": lambda rng, name: symbolic_extents(Maker(rng, name)),
 }
 

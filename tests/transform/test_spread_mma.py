@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileworkbench.language as T
+from tileworkbench import compile
 from tileworkbench.base.dtypes import DType
 from tileworkbench.device import from_text, library
 from tileworkbench.emulator import RunResult
@@ -127,6 +128,25 @@ def test_eight_bit_floats(dtype: str, b_dtype: str, held: str) -> None:
     check(product(dtype=dtype, b_dtype=b_dtype, held=held, tb=True), arch="sm_89", tb=True)
 
 
+@pytest.mark.parametrize(("ta", "tb", "held"), [(False, True, "c"), (False, False, "ac"), (True, False, "c")])
+def test_tf32_rounds_to_nearest(ta: bool, tb: bool, held: str) -> None:
+    program = product(64, 32, 16, dtype="tfloat32", ta=ta, tb=tb, held=held)
+    a, b = numbers(0, (32, 64) if ta else (64, 32), "float32"), numbers(1, (32, 32), "float32")
+    c = np.zeros((64, 32), np.float32)
+    assert run(program, a, b, c).counters.total.mma > 0
+    rounded = [((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32).astype(np.float64) for x in (a, b)]
+    x, y = rounded[0].T if ta else rounded[0], rounded[1].T if tb else rounded[1]
+    np.testing.assert_allclose(c, x @ y, rtol=0, atol=float(32 * 2.0**-23 * (abs(x) @ abs(y)).max()))
+
+
+def test_products_of_float32_stay_exact() -> None:
+    program = product(64, 32, 16, dtype="float32")
+    a, b, c = numbers(0, (64, 32), "float32"), numbers(1, (32, 32), "float32"), np.zeros((64, 32), np.float32)
+    assert run(program, a, b, c).counters.total.mma == 0
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(c, x @ y, rtol=0, atol=float(32 * 2.0**-23 * (abs(x) @ abs(y)).max()))
+
+
 def test_sums_of_float16() -> None:
     check(product(sums="float16"))
 
@@ -199,6 +219,101 @@ def test_a_tile_that_is_factor_and_result() -> None:
     run(twice, a, c)
     x = a.astype(np.float64)
     np.testing.assert_allclose(c.astype(np.float64), x + x @ x, rtol=0, atol=33 * 2.0**-11 * float((abs(x) @ abs(x)).max()))
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(64, 128), (128, 128), (32, 128)])
+def test_weights_of_attention_stay_in_registers(rows: int, threads: int) -> None:
+    """Where every warp has whole rows, shared memory is touched for q, k and v only, and rows are reduced by shuffles in a quad."""
+
+    @T.prim_func
+    def flash(
+        Q: T.Tensor((rows, 32), "float16"),
+        K: T.Tensor((128, 32), "float16"),
+        V: T.Tensor((128, 32), "float16"),
+        O: T.Tensor((rows, 32), "float16"),
+    ):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=threads):
+            q, k, v = (T.alloc_shared((n, 32), "float16") for n in (rows, 64, 64))
+            s, out = T.alloc_fragment((rows, 64), "float32"), T.alloc_fragment((rows, 32), "float32")
+            p = T.alloc_fragment((rows, 64), "float16")
+            top, old, part, total = (T.alloc_fragment((rows,), "float32") for _ in range(4))
+            T.copy(Q, q)
+            T.clear(out)
+            T.clear(total)
+            T.fill(top, -T.infinity("float32"))
+            for step in T.serial(2):
+                T.copy(K[step * 64, 0], k)
+                T.copy(V[step * 64, 0], v)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                T.copy(top, old)
+                T.reduce_max(s, top, dim=1, clear=False)
+                for i, j in T.Parallel(rows, 64):
+                    s[i, j] = T.exp2(s[i, j] - top[i])
+                T.reduce_sum(s, part, dim=1)
+                for i in T.Parallel(rows):
+                    total[i] = total[i] * T.exp2(old[i] - top[i]) + part[i]
+                for i, d in T.Parallel(rows, 32):
+                    out[i, d] = out[i, d] * T.exp2(old[i] - top[i])
+                T.copy(s, p)
+                T.gemm(p, v, out)
+            for i, d in T.Parallel(rows, 32):
+                out[i, d] = out[i, d] / total[i]
+            T.copy(out, O)
+
+    q, k, v = (numbers(i, (n, 32), "float16") for i, n in enumerate((rows, 128, 128)))
+    out = np.zeros((rows, 32), np.float16)
+    counted = run(flash, q, k, v, out).counters.total
+    x, y, z = (a.astype(np.float64) for a in (q, k, v))
+    weights = np.exp2(x @ y.T - (x @ y.T).max(1, keepdims=True))
+    np.testing.assert_allclose(out.astype(np.float64), weights / weights.sum(1, keepdims=True) @ z, rtol=0, atol=4 * 2.0**-11)
+    if rows >= 16 * threads // 32:
+        assert counted.shared_loads == 0 and counted.shared_store_bytes == 64 * (rows + 256)
+        assert counted.shared_load_wavefronts == counted.shared_load_ideal == 4 * counted.matrix_loads
+        assert counted.shuffles == 2 * 2 * 2 * rows // 8
+
+
+def test_tiles_that_a_producer_brings() -> None:
+    """Too few rows for a warp group: the consumers of tensor copies use mma.sync, and read by matrices as ever."""
+
+    @T.prim_func
+    def mm(A: T.Tensor((32, 128), "float16"), B: T.Tensor((64, 128), "float16"), C: T.Tensor((32, 64), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=128):
+            A_s, B_s = T.alloc_shared((32, 32), "float16"), T.alloc_shared((64, 32), "float16")
+            acc = T.alloc_fragment((32, 64), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 32], A_s)
+                T.copy(B[0, k * 32], B_s)
+                T.gemm(A_s, B_s, acc, transpose_B=True)
+            T.copy(acc, C)
+
+    kernel = compile(mm, target="emulate:sm_90a")
+    a, b, c = numbers(0, (32, 128), "float16"), numbers(1, (64, 128), "float16"), np.zeros((32, 64), np.float32)
+    kernel(a, b, c)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(c, x @ y.T, rtol=0, atol=float(128 * 2.0**-23 * (abs(x) @ abs(y.T)).max()))
+    text = kernel.get_kernel_source()
+    assert "twb_ldmatrix_x4" in text and "twb_tma_load" in text and "wgmma" not in text
+
+
+def test_products_among_threads_of_the_author() -> None:
+    @T.prim_func
+    def mixed(A: T.Tensor((64, 32), "float16"), B: T.Tensor((32, 32), "float16"), C: T.Tensor((64, 32), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            acc = T.alloc_fragment((64, 32), "float32")
+            for j in T.serial(32):
+                A_s[tx, j] = A[tx, j] * T.float16(2)
+            T.copy(B, B_s)
+            T.gemm(A_s, B_s, acc, clear_accum=True)
+            for j in T.serial(32):
+                C[tx, j] = acc[tx, j] + T.float32(1)
+
+    a, b, c = numbers(0, (64, 32), "float16"), numbers(1, (32, 32), "float16"), np.zeros((64, 32), np.float32)
+    total = run(mixed, a, b, c).counters.total
+    assert total.mma > 0
+    np.testing.assert_allclose(c, 2 * a.astype(np.float64) @ b.astype(np.float64) + 1, rtol=0, atol=64 * 2.0**-23 * 64)
 
 
 def test_text_reads_like_the_fields() -> None:

@@ -17,6 +17,7 @@ from tileworkbench.ir.expr import Buffer, Const, Expr, Select
 from tileworkbench.ir.lowered import Element, SetElement
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import For, If, Kernel, Let, Stmt
+from tileworkbench.kernels import gemm
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.translate_cuda import translate_cuda
 from tileworkbench.transform.drop_unused import drop_unused
@@ -119,6 +120,15 @@ def test_guarded_stores() -> None:
     where = add(OWN, X)
     got = after(loop(If(lt(where, 100), (SetElement(B, where, at(S, where)),))))
     assert got[-2] == "if tx * 4 < 100:" and got[-1] == "  B@[tx * 4 :+ 4] = s_v@[0 :+ 4]"
+
+
+def test_a_condition_is_asked_once() -> None:
+    """What is computed where the condition does not hold is not stored; an access that stays keeps its condition."""
+    where, value = add(OWN, X), Const(2.0, F32)
+    got = after(loop(If(lt(where, 100), (SetElement(B, where, op("mul", at(S, where), value)),))))
+    assert got[-4:] == ["for x in unroll(0, 4):", "  B_v@[x] = s_v@[x] * 2.0f32", "if tx * 4 < 100:", "  B@[tx * 4 :+ 4] = B_v@[0 :+ 4]"]
+    got = after(loop(If(lt(where, 100), (SetElement(B, where, op("mul", at(S, mul(X, 3)), value)),))))
+    assert any("if tx * 4 + x < 100:" in line for line in got)
 
 
 def test_a_condition_from_memory_stays() -> None:
@@ -238,3 +248,42 @@ def test_text_names_the_widths() -> None:
     assert re.findall(r"twb_write<(\d)>\(Y", text) == ["4"]
     odd = translate_cuda(scaled(33, 77, "float16", "float32").kernel, "sm_80")[0].text
     assert not re.search(r"twb_(read|write)<\d>\([XY]", odd) and "twb_read<" in odd  # the tile is another matter
+
+
+def test_sizes_that_the_call_says() -> None:
+    """Both ways are there; the wide one runs where rows begin at multiples of 16 bytes."""
+    m, n = T.dynamic("m"), T.dynamic("n")
+
+    @T.prim_func
+    def doubled(X: T.Tensor((m, n), "float16"), Y: T.Tensor((m, n), "float32")) -> None:
+        with T.Kernel(T.ceildiv(n, 64), T.ceildiv(m, 16), threads=64) as (bx, by):
+            s = T.alloc_shared((16, 64), "float16")
+            T.copy(X[by * 16, bx * 64], s)
+            for i, j in T.Parallel(16, 64):
+                Y[by * 16 + i, bx * 64 + j] = T.cast(s[i, j], "float32") * T.float32(2)
+
+    compiled = twb.compile(doubled, target="emulate:sm_80")
+    text = compiled.source
+    assert text.count("if ((int32_t)(n & 7) == 0)") == 1 and text.count("if ((int32_t)(n & 3) == 0)") == 1 and "m & " not in text
+    assert "twb_read<8>(X" in text and "twb_write<4>(Y" in text
+    for shape in ((16, 64), (20, 72), (3, 68), (17, 65), (1, 1), (16, 128)):
+        x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float16)
+        y = np.zeros(shape, np.float32)
+        compiled(x, y)
+        assert np.array_equal(y, 2 * x.astype(np.float32))
+    (kernel,) = compiled.executable.made.kernels
+    names = [p.alignment for p in kernel.params[:2]]
+    assert names == [16, 16]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_of_arrays_that_begin_anywhere(arch: str) -> None:
+    """Neither asynchronous copies nor tensor maps can read such arrays."""
+    m, n, k = 64, 64, 64
+    rng = np.random.default_rng(3)
+    a, b, c = (np.zeros(64 * 64 + 8, np.float16)[1:][: 64 * 64].reshape(64, 64) for _ in range(3))
+    a[...], b[...] = rng.integers(-4, 5, (m, k)), rng.integers(-4, 5, (k, n))
+    compiled = twb.compile(gemm.program(m, n, k, 64, 64, 32, 2, "float16", "float16", False), target=f"emulate:{arch}")
+    assert re.search("twb_cp_async<16>|twb_tma_load", compiled.source)
+    compiled(a, b, c)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))

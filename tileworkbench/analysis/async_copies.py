@@ -1,7 +1,8 @@
 """Which copies a GPU can start and go on (cp.async): how many bytes at a time, or why not.
 
 The hardware moves pieces of 16, 8 or 4 bytes from global to shared memory, both at multiples of their size, and writes zeros for a piece that is
-outside. So rows must begin at multiples of a piece and a piece must be wholly inside or wholly outside. An array begins at a multiple of 16 bytes.
+outside. So rows must begin at multiples of a piece and a piece must be wholly inside or wholly outside. An array begins at a multiple of 16 bytes,
+unless the caller says otherwise.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class AsyncCopy:
     why: str = ""
 
 
-def async_copy(copy: Copy, bounds: Bounds) -> AsyncCopy:
-    """How `copy`, which stands where `bounds` holds, can be made with cp.async."""
+def async_copy(copy: Copy, bounds: Bounds, aligned: bool = True) -> AsyncCopy:
+    """How `copy`, which stands where `bounds` holds, can be made with cp.async; if not `aligned`, arrays begin at any multiple of an element."""
     src, dst = copy.src.buffer, copy.dst.buffer
     if why := _why_not(copy):
         return AsyncCopy(0, why)
@@ -37,7 +38,9 @@ def async_copy(copy: Copy, bounds: Bounds) -> AsyncCopy:
         return AsyncCopy(0, f"neighbours in {dst.name} are not neighbours in {src.name}")
     for piece in PIECES:
         count = piece // size
-        if count and copy.dst.static_extents()[-1] % count == 0 and _is_aligned(copy.src, count, bounds):
+        if (count > 1 and not aligned) or not count:
+            continue
+        if copy.dst.static_extents()[-1] % count == 0 and _is_aligned(copy.src, count, bounds):
             return AsyncCopy(piece)
     return AsyncCopy(0, f"rows of {src.name} do not certainly begin at multiples of 4 bytes, or end within one")
 

@@ -26,7 +26,8 @@ GROUP = 128  # threads of a warp group
 # (a, b, c) -> (k of one mma.sync, least architecture), best first. Source: PTX ISA, "Matrix Fragments for mma"
 _MMA: dict[tuple[str, str, str], tuple[tuple[int, int], ...]] = {
     ("float16", "float16", "float32"): ((16, 80), (8, 75)), ("float16", "float16", "float16"): ((16, 80), (8, 75)),
-    ("bfloat16", "bfloat16", "float32"): ((16, 80), (8, 80)), ("float32", "float32", "float32"): ((8, 80),),
+    ("bfloat16", "bfloat16", "float32"): ((16, 80), (8, 80)),
+    **{(x, x, "float32"): ((8, 80),) for x in ("float32", "tfloat32")},
     **{(a, b, "int32"): ((32, 80),) for a in ("int8", "uint8") for b in ("int8", "uint8")},
     **{(a, b, "float32"): ((32, 89),) for a in ("float8_e4m3fn", "float8_e5m2") for b in ("float8_e4m3fn", "float8_e5m2")},
 }  # fmt: skip
@@ -83,7 +84,7 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
     """The instruction for `problem` on compute capability `arch` (90 for 9.0, with the features of sm_90a)."""
     kinds = (str(problem.a), str(problem.b), str(problem.c))
     k = next((k for k, least in _MMA.get(kinds, ()) if arch >= least and problem.k % k == 0), 0)
-    suits = k and (problem.a.bits != 32 or problem.tf32)
+    suits = k and (problem.a != "float32" or problem.tf32)
     if suits and arch == 90 and k * problem.a.bits == 256 and _is_for_groups(problem):
         groups = problem.threads // GROUP
         c, a = wgmma_c(groups, problem.m, problem.n), wgmma_a(groups, problem.m, problem.k, problem.a.bits)
@@ -102,7 +103,7 @@ def _is_for_groups(p: Problem) -> bool:
     whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
-    along = p.a.bits == 16 or (not p.trans_a and p.trans_b)
+    along = p.a.bits == 16 or (p.a.bits == 8 and not p.trans_a and p.trans_b)  # tf32 is rounded on its way, which warp groups do not do
     return whole and along and not (p.a_in_registers and p.trans_a)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
-from ..ir.node import walk
+from ..ir.node import children, walk
 from ..ir.stmt import (
     Body,
     Break,
@@ -26,6 +26,7 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
+    Region,
     Return,
     Scan,
     Stmt,
@@ -37,7 +38,7 @@ from .accesses import accessed, is_opaque
 from .aliasing import Aliasing
 from .async_copies import async_copy
 from .bounds import Bounds
-from .uses import uses, written_roots
+from .uses import uses
 
 
 @dataclass(slots=True)
@@ -50,16 +51,18 @@ class RunningAhead:
     why: list[tuple[Stmt, str]] = field(default_factory=list)
 
 
-def running_ahead(loop: PipelinedFor, launch: Launch, aliasing: Aliasing, bounds: Bounds) -> RunningAhead:
-    """What may run ahead in `loop` of `launch`. `bounds` knows the bindings in the loop."""
-    return _Loop(loop, launch, aliasing, bounds).run()
+def running_ahead(loop: PipelinedFor, launch: Launch, aliasing: Aliasing, bounds: Bounds, aligned: bool = True) -> RunningAhead:
+    """What may run ahead in `loop` of `launch`. `bounds` knows the bindings in the loop; `aligned`: arrays begin at multiples of 16 bytes."""
+    return _Loop(loop, launch, aliasing, bounds, aligned).run()
 
 
 class _Loop:
-    def __init__(self, loop: PipelinedFor, launch: Launch, aliasing: Aliasing, bounds: Bounds) -> None:
-        self.loop, self.launch, self.aliasing, self.bounds = loop, launch, aliasing, bounds
+    def __init__(self, loop: PipelinedFor, launch: Launch, aliasing: Aliasing, bounds: Bounds, aligned: bool) -> None:
+        self.loop, self.launch, self.aliasing, self.bounds, self.aligned = loop, launch, aliasing, bounds, aligned
         found = uses(loop.body)
-        self.bound, self.written = found.bound, written_roots(loop.body)
+        self.bound, self.written = found.bound, {b.root for b in found.written}
+        self.inside = [n for s in loop.body for n in walk(s)]
+        self.whole = [n for s in launch.body for n in walk(s)]
 
     def run(self) -> RunningAhead:
         out = RunningAhead()
@@ -69,7 +72,7 @@ class _Loop:
             out.why = [(at, why)] if copies else []
             return out
         for copy, conditions, lets in copies:
-            made = async_copy(copy, self.bounds)
+            made = async_copy(copy, self.bounds, self.aligned)
             needed: set[Var] = set()
             reads = (*conditions, *copy.src.starts)
             why = self.why_not(copy.src.buffer, reads, lets, needed) or made.why or self.tile_taken(copy.dst.buffer)
@@ -86,7 +89,7 @@ class _Loop:
         for stmt in _own(self.loop.body):
             if isinstance(stmt, (Break, Return)):
                 return f"no copy runs ahead: a {type(stmt).__name__.lower()} may end the loop early", stmt
-        for node in (n for s in self.loop.body for n in walk(s)):
+        for node in self.inside:
             if isinstance(node, (DeviceCall, Specialised)):
                 return "no copy runs ahead: the loop holds asynchronous steps of its own", self.loop
             if is_opaque(node):
@@ -97,7 +100,7 @@ class _Loop:
         """Why `tile` cannot have versions, or ""."""
         if any(b.view_of is not None and b.root == tile for b in self.launch.allocs):
             return "another tile is a view of it"
-        for node in (n for s in self.launch.body for n in walk(s)):
+        for node in self.whole:
             match node:
                 case AddressOf(buffer) | Print(buffer=Buffer() as buffer) if buffer == tile:
                     return "its address is taken" if isinstance(node, AddressOf) else "it is printed"
@@ -105,7 +108,7 @@ class _Loop:
                     return f"a {type(node).__name__.lower()} reads it where it is"
                 case _:
                     pass
-        writers = [n for s in self.loop.body for n in walk(s) if tile in accessed(n)[1]]
+        writers = [n for n in self.inside if tile in accessed(n)[1]]
         if len(writers) != 1:
             return "the loop writes it elsewhere too"
         return "" if is_fresh(self.launch.body, tile) else "what an iteration leaves in it is used later"
@@ -163,28 +166,42 @@ def _own(body: Body) -> Iterator[Stmt]:
 
 
 def is_fresh(body: Body, tile: Buffer) -> bool:
-    """Whether every use of `tile` comes after a statement of the same body, or of one around it, that writes all of it."""
+    """Whether every use of `tile` sees only what stands before it in its own body, or a body around it, and begins with a write of all of it.
+
+    So no value passes from one iteration of a loop to another, into a loop that writes the tile, or out of one.
+    """
+    is_defined = False
     for stmt in body:
-        if not any(b == tile for b in uses(stmt).buffers):
+        found = uses(stmt)
+        if tile not in found.buffers:
             continue
         match stmt:
-            case Copy(src, dst) if dst.buffer == tile and is_whole(dst) and src.buffer != tile:
-                return True
+            case Copy(Region(source), dst) if dst.buffer == tile and is_whole(dst) and source != tile:
+                is_defined = True
+                continue
             case Fill(dst) if dst.buffer == tile and is_whole(dst):
-                return True
+                is_defined = True
+                continue
             case ParallelFor(loop_vars, extents, inside) if extents == tile.shape and _fills(inside, tile, loop_vars):
-                return True
-            case For(_, start, stop, inside) | PipelinedFor(_, start, stop, inside):
-                if _reads((start, stop), tile) or not is_fresh(inside, tile):
-                    return False
+                is_defined = True
+                continue
+            case For(body=inside) | PipelinedFor(body=inside):
+                bodies: tuple[Body, ...] = (inside,)
             case While(cond, inside):
-                if _reads((cond,), tile) or not is_fresh(inside, tile):
+                bodies = (inside,)
+                if tile in found.written and tile in uses(cond).read:
                     return False
             case If(cond, then, other):
-                if _reads((cond,), tile) or not (is_fresh(then, tile) and is_fresh(other, tile)):
-                    return False
+                bodies = (then, other)
             case _:
+                bodies = ()
+        if bodies and tile in found.written:
+            heads = [e for e in children(stmt) if isinstance(e, Expr)]
+            if (tile in uses(heads).read and not is_defined) or not all(is_fresh(b, tile) for b in bodies):
                 return False
+            is_defined = False
+        elif not is_defined:
+            return False
     return True
 
 
@@ -192,7 +209,3 @@ def _fills(body: Body, tile: Buffer, loop_vars: tuple[Var, ...]) -> bool:
     """Whether each iteration writes its own element of `tile`, and reads none."""
     writes = any(isinstance(s, Store) and s.buffer == tile and s.indices == loop_vars for s in body)
     return writes and not any(isinstance(n, Load) and n.buffer == tile for s in body for n in walk(s))
-
-
-def _reads(exprs: tuple[Expr, ...], tile: Buffer) -> bool:
-    return tile in uses(exprs).buffers

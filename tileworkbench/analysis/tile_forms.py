@@ -42,11 +42,11 @@ def form_offset(form: TileForm, indices: Sequence[Expr]) -> Expr:
     for i, dim in zip(where, lead, strict=True):
         out = add(mul(out, index(dim)), i)
     out = mul(out, index(rows * columns))
+    number = _div(column, piece)  # of the 16 bytes, from the start of the row
     if columns > width:
-        out = add(out, mul(_div(column, width), index(rows * width)))
-        column = _mod(column, width)
-    turn = _div(_mod(row, 8), 128 // form.row_bytes)
-    place = _xor(_div(column, piece), turn)
+        out = add(out, mul(_div(number, width // piece), index(rows * width)))
+        number = _mod(number, width // piece)
+    place = _xor(number, _div(_mod(row, 8), 128 // form.row_bytes))
     return add(add(add(out, mul(row, index(width))), mul(place, index(piece))), _mod(column, piece))
 
 

@@ -13,7 +13,7 @@ from ..ir.node import walk
 from ..ir.stmt import Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_names import c_name
 from .c_statements import CStatements
-from .clib import FLAGS, LINK_FLAGS, c_type, files_apart, library
+from .clib import FLAGS, LINK_FLAGS, c_type, file_apart, library
 from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
 from .source import CSource
@@ -54,8 +54,8 @@ class _Emitter(CStatements):
         shift = parts.count("\n")
         lines = {number + shift: span for number, span in self.out.spans.items()}
         asserts = tuple(self.asserts[i] for i in sorted(self.asserts))
-        apart = (*files_apart(self.needs(), self.isa), *(part.file(self.isa) for part in gemm_parts(*self.gemms)))
-        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, apart)
+        apart = (file_apart(self.needs(), self.isa), *(part.file(self.isa) for part in gemm_parts(*self.gemms)))
+        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, tuple(filter(None, apart)))
 
     @property
     def entry_name(self) -> str:
@@ -272,7 +272,7 @@ class _Emitter(CStatements):
         self.out.line(f"{storage(buffer.type)} {name}[{-(-count * buffer.type.bits // 8) if buffer.type.bits < 8 else count}];")
 
     def loop(self, s: Loop) -> None:
-        start, stop = self.plain(s.start), self.plain(s.stop)
+        start, stop = self.plain(s.start), self.narrow(s.stop, 9)
         with self.scope():
             self.loop_in(s, start, stop)
 

@@ -24,6 +24,11 @@ if (a > 0x7f800000u) return $t{($bits)(sign | ($finite ? (1u << ($e + $m)) - 1 :
 if (a < (128 - bias) << 23) r = __float_as_int(__fadd_rn(__int_as_float(a), __int_as_float((151 - bias - $m) << 23))) - ((151 - bias - $m) << 23);
 else r = (a - ((127 - bias) << 23) + (1u << (22 - $m)) - 1 + (a >> (23 - $m) & 1u)) >> (23 - $m);
 return $t{($bits)(sign | (r > most ? $finite ? most + 1 : most : r))};"""
+# By the instruction, which gives the largest number for what is too large: that becomes infinity or NaN afterwards. The sign is kept.
+_BY_INSTRUCTION = """\
+uint16_t r; asm("cvt.rn.satfinite.${t2}x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x));
+return $t{($bits)($test ? r & 0x80u | ${beyond}u : r)};"""
+_BEYOND = {"e4m3": "__int_as_float(__float_as_int(x) & 0x7fffffff) > 464.0f", "e5m2": "__int_as_float(__float_as_int(x) & 0x7fffffff) >= 61440.0f"}
 SHAPES = {"f16": (5, 10, "false", 16), "bf16": (8, 7, "false", 16), "e4m3": (4, 3, "true", 8), "e5m2": (5, 2, "false", 8)}
 
 
@@ -68,8 +73,9 @@ def _bits() -> tuple[DeviceFunction, ...]:
 
 def _narrow(short: str) -> tuple[DeviceFunction, ...]:
     e, m, finite, bits = SHAPES[short]
-    values = {"e": str(e), "m": str(m), "finite": finite, "t": f"twb_{short}", "bits": f"uint{bits}_t"}
-    up, down = _UP, _DOWN
+    beyond = "0x7f" if short == "e4m3" else "0x7c"
+    values = {"e": str(e), "m": str(m), "finite": finite, "t": f"twb_{short}", "t2": short, "beyond": beyond, "bits": f"uint{bits}_t"}
+    up, down, needs = _UP, _DOWN, tuple[str, ...]()
     if short == "f16":
         up = 'float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return r;'
         down = 'twb_f16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(x)); return r;'
@@ -78,12 +84,18 @@ def _narrow(short: str) -> tuple[DeviceFunction, ...]:
         down = f'#if TWB_ARCH >= 80\ntwb_bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(x)); return r;\n#else\n{_DOWN}\n#endif'
     elif short == "e5m2":
         up = 'float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((uint16_t)(x.bits << 8))); return r;'
+    else:
+        two = 'uint32_t r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)x.bits)); return twb_f16_to_f32(twb_f16{(uint16_t)r});'
+        needs = ("twb_f16_to_f32",)
+        up = f"#if TWB_ARCH >= 89\n{two}\n#else\n{_UP}\n#endif"
+    if short in _BEYOND:
+        down = f"#if TWB_ARCH >= 89\n{_BY_INSTRUCTION.replace('$test', _BEYOND[short])}\n#else\n{_DOWN}\n#endif"
     template = f"twbe_down<{e}, {m}, {finite}>"
     host_up = f"return twbe_{short}(x.bits);"
     head_up, head_down = f"float twb_{short}_to_f32(twb_{short} x)", f"twb_{short} twb_f32_to_{short}(float x)"
     sat = {"e4m3": "448.0f", "e5m2": "57344.0f", "f16": "65504.0f"}.get(short)
     made = [
-        pair(head_up, up, host_up, f"The float32 that a {short} is.", least_arch=75, **values),
+        pair(head_up, up, host_up, f"The float32 that a {short} is.", *needs, least_arch=75, **values),
         pair(head_down, down, f"return twb_{short}{{(uint{bits}_t){template}(x)}};", f"A float32 rounded to {short}.", least_arch=75, **values),
         same(f"twb_{short} twb_{short}_bits(uint{bits}_t x)", f"return twb_{short}{{x}};", f"The {short} of these bits."),
         same(f"uint{bits}_t twb_bits_{short}(twb_{short} x)", "return x.bits;", f"The bits of a {short}."),

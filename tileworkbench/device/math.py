@@ -1,5 +1,8 @@
 """Float functions. On a GPU those of CUDA's own library, in the emulator those of the C library: they agree to a few units of the last place.
 
+exp2 of float32, which softmax waits for, is one instruction of a GPU: within 2 units in the last place, as exp2f of CUDA is, and 0 below 2**-126, the least
+normal number, as on the C target. (Source: CUDA C++ Programming Guide, "Mathematical Functions"; exp2f takes four instructions, for denormals alone.)
+
 `*_approx` are single instructions of a GPU with some 22 good bits that flush denormals; the emulator computes them exactly and flushes alike.
 """
 
@@ -25,7 +28,14 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
     def emulated(name: str) -> str:
         return f"return __builtin_pow{f}(10, x);" if name == "exp10" else f"return __builtin_{name}{f}(x);"
 
-    unary = [pair(f"{kind} twb_{n}_{short}({kind} x)", f"return {n}{f}(x);", emulated(n), f"{n} of {kind}.") for n in UNARY]
+    unary = [
+        pair(f"{kind} twb_{n}_{short}({kind} x)", f"return {n}{f}(x);", emulated(n), f"{n} of {kind}.")
+        for n in UNARY
+        if (n, short) != ("exp2", "f32")
+    ]
+    if f:
+        what = "exp2 of float, 0 where that is not normal."
+        unary.append(same("float twb_exp2_f32(float x)", "return twb_exp2_approx(x);", what, "twb_exp2_approx"))
     binary = [
         pair(f"{kind} twb_{n}_{short}({kind} a, {kind} b)", f"return {n}{f}(a, b);", f"return __builtin_{n}{f}(a, b);", f"{n} of {kind}.")
         for n in BINARY

@@ -38,6 +38,13 @@ def mma_functions() -> tuple[DeviceFunction, ...]:
     return (
         *made,
         pair(
+            "template <int N> void twb_round_tf32(uint32_t (&r)[N])",
+            '#pragma unroll\nfor (int i = 0; i < N; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));',
+            "for (int i = 0; i < N; ++i) if ((r[i] & 0x7f800000u) != 0x7f800000u) r[i] = (r[i] + 0x1000u) & 0xffffe000u;",
+            "Round N float32 to the nearest number that a product of tf32 takes as it is.",
+            least_arch=80,
+        ),
+        pair(
             "void twb_mma_m8n8k4_f64(double (&d)[2], double a, double b)",
             f64,
             "twbe_mma(d, &a, &b, 8, 4, TWBE_F64, TWBE_F64, TWBE_F64);",

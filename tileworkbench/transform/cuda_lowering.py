@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import TypeVar
+from typing import Concatenate, ParamSpec
 
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
@@ -24,6 +24,7 @@ from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
 from .lowering import Step
+from .meet_outside import meet_outside
 from .narrow_indices import narrow_indices
 from .order_atomics import order_atomics
 from .overlap_products import overlap_products
@@ -40,7 +41,7 @@ from .spread_together import spread_together
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
-Fact = TypeVar("Fact", int, bool)
+Facts = ParamSpec("Facts")
 
 
 @cache
@@ -59,15 +60,16 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(keep_values),
         Step(split_grid_syncs, because="own_tiles leaves single elements of threads' own buffers, which get memory here"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(meet_outside, because="insert_barriers puts them where they are needed, also into branches of single threads"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
-        Step(for_arch(pipeline_copies, arch), because="takes the loops that specialise_warps leaves"),
+        Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
-        Step(for_arch(spread_together, 0), because="speaks of threads that the author sees; spread_threads makes others"),
+        Step(for_arch(spread_together, min(arch, 89)), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_threads, arch), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
@@ -80,11 +82,11 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     )
 
 
-def for_arch(run: Callable[[Kernel, Fact], Kernel], fact: Fact) -> Callable[[Kernel], Kernel]:
-    """A pass that depends on the architecture or another fact, for one."""
+def for_arch(run: Callable[Concatenate[Kernel, Facts], Kernel], *facts: Facts.args, **more: Facts.kwargs) -> Callable[[Kernel], Kernel]:
+    """A pass that depends on the architecture or other facts, for one."""
 
     @wraps(run)
     def step(kernel: Kernel) -> Kernel:
-        return run(kernel, fact)
+        return run(kernel, *facts, **more)
 
     return step

@@ -25,7 +25,7 @@ def form_tiles(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with forms of the tiles that matrix units of compute capability `arch` read."""
 
     def change(node: Node) -> Node:
-        return _formed(node, arch) if isinstance(node, Launch) and not node.threads_used else node
+        return _formed(node, arch) if isinstance(node, Launch) else node
 
     return rewrite(kernel, change)
 
@@ -55,7 +55,8 @@ def _formed(launch: Launch, arch: int) -> Launch:
 
 
 def _span(buffer: Buffer) -> int:
-    return span_of(buffer) if buffer.rank >= 2 and buffer.static_shape()[-2] % _ROWS == 0 else 0
+    span = span_of(buffer)
+    return span if span and buffer.static_shape()[-2] % _ROWS == 0 else 0
 
 
 def _asked(launch: Launch) -> dict[str, int]:

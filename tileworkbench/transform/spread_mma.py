@@ -29,7 +29,8 @@ from .spread_tiles import Spreading
 WORD = DType("uint32")
 _PIECE_BITS = 128  # of a row of a small matrix
 _SHORT = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
 }  # fmt: skip
 _RESULT = {"float16": "f16", "float32": "f32", "int32": "s32"}
 
@@ -44,15 +45,15 @@ def spread_mma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     left = _Side(stmt, unit, s, "a", stmt.a, stmt.trans_a, rows, 16)
     right = _Side(stmt, unit, s, "b", stmt.b, not stmt.trans_b, columns, 8)
 
-    i, j, k = s.names.var("i"), s.names.var("j"), s.names.var("k")
+    i, j, k = (s.names.var(hint) if count > 1 else index(0) for hint, count in (("i", rows), ("j", columns), ("k", depth // unit.step)))
     word, count = (WORD, 2) if sums.type.bits == 16 else (sums.type, 4)
-    out = Registers(sums, mul(add(mul(j, index(rows)), i) if rows > 1 else j, index(4)), count, word)
+    out = Registers(sums, mul(add(mul(j, index(rows)), i), index(4)), count, word)
     multiply = DeviceCall(_name(stmt, unit), (out, left.registers(i, k), right.registers(j, k)), span=stmt.span)
     inside = (*left.load(k), *right.load(k), *_over(i, rows, _over(j, columns, (multiply,), stmt), stmt))
-    loop = For(k, index(0), index(depth // unit.step), inside, kind="unroll", span=stmt.span)
+    loop = _over(k, depth // unit.step, inside, stmt)
     busy = down * across * WARP
     test = Binary("lt", s.thread, index(busy)) if busy < s.place.threads else TRUE
-    work: Body = (*left.lets, *right.lets, loop)
+    work: Body = (*left.lets, *right.lets, *loop)
     meet = (
         (Sync(span=stmt.span),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()
     )  # factors are read before results are written
@@ -65,8 +66,9 @@ def _name(stmt: Gemm, unit: MatrixUnit) -> str:
     return f"twb_mma_m16n8k{unit.step}_{_RESULT[str(stmt.c.buffer.type)]}_{a if a == b else f'{a}_{b}'}"
 
 
-def _over(var: Var, count: int, body: Body, stmt: Stmt) -> Body:
-    return (For(var, index(0), index(count), body, kind="unroll", span=stmt.span),)
+def _over(var: Expr, count: int, body: Body, stmt: Stmt) -> Body:
+    """The loop, or the body alone where `var` is the one number that it would count."""
+    return (For(var, index(0), index(count), body, kind="unroll", span=stmt.span),) if isinstance(var, Var) else body
 
 
 # ---------------------------------------------------------------------------------------------- results
@@ -129,10 +131,11 @@ class _Side:
         self.words = size // 8 * (unit.step // self.piece)  # registers of one instruction
         self.per_word = 32 // self.type.bits
         self.lets: list[Stmt] = []
-        self.is_held = name == "a" and region.buffer in s.arrays
-        self.by_matrices = not self.is_held and self.suits_ldmatrix()
-        if self.is_held:
-            self.array = s.arrays[region.buffer]
+        self.held = s.arrays.get(region.buffer) if name == "a" else None
+        self.is_held = self.held is not None and self.type.bits < 32  # float32 is rounded first
+        self.by_matrices = self.held is None and self.suits_ldmatrix()
+        if self.held is not None and self.is_held:
+            self.array = self.held
         elif self.by_matrices:
             self.array = s.array(name, tiles * self.words, WORD)
         else:
@@ -150,17 +153,27 @@ class _Side:
     def registers(self, tile: Expr, k: Expr) -> Registers:
         """The registers of instruction number `tile` in step `k`."""
         per_word = 1 if self.by_matrices else self.per_word
-        where = tile if self.tiles > 1 else index(0)
-        if self.is_held:
-            where = add(mul(k, index(self.tiles)), where)
+        where = add(mul(k, index(self.tiles)), tile) if self.is_held else tile
         return Registers(self.array, mul(where, index(self.words * per_word)), self.words, WORD)
 
     def load(self, k: Expr) -> Body:
         """What brings the operand of step `k` to its registers."""
         if self.is_held:
             return ()
-        k = mul(k, index(self.unit.step))
-        return self.matrices(k) if self.by_matrices else self.elements(k)
+        step = mul(k, index(self.unit.step))
+        found = self.own(k) if self.held is not None else self.matrices(step) if self.by_matrices else self.elements(step)
+        if self.type.bits < 32:
+            return found
+        words = Registers(self.array, index(0), self.tiles * self.words, WORD)
+        return (*found, DeviceCall("twb_round_tf32", (words,), (self.tiles * self.words,), span=self.stmt.span))  # which would only cut bits off
+
+    def own(self, k: Expr) -> Body:
+        """A copy of the registers of a step, which may be changed."""
+        assert self.held is not None
+        count = self.tiles * self.words
+        register = self.s.names.var("r")
+        store = Store(self.array, (register,), Load(self.held, (add(mul(k, index(count)), register),)))
+        return _over(register, count, (store,), self.stmt)
 
     def elements(self, k: Expr) -> Body:
         """One element after the other."""
@@ -203,7 +216,7 @@ class _Side:
         where = AddressOf(self.region.buffer, _moved(self.region, (at[self.turned], at[not self.turned])))
         into = Registers(self.array, mul(tile, index(self.words)), count, WORD)
         call = DeviceCall(f"twb_ldmatrix_x{count}{'_trans' if self.turned else ''}", (into, where), span=self.stmt.span)
-        return _over(turn, turns, (call,), self.stmt) if isinstance(turn, Var) else (call,)
+        return _over(turn, turns, (call,), self.stmt)
 
     def place(self, tiles: int) -> tuple[Var, Var]:
         """Row and column in memory, within the region at k = 0, that a thread names for a load of `tiles` instructions' matrices."""

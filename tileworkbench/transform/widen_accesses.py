@@ -8,23 +8,24 @@ After:   own A_v[8]
 
 An access is widened if its offset is a multiple of the width plus the loop's variable, and if what decides about it is the same for all its elements.
 What is between reads and writes stays element by element. Reads then stand before the loop and writes behind it, so none is widened that another
-access of the same memory in the loop could tell from the original.
+access of the same memory in the loop could tell from the original. Where symbolic dims decide, both ways are there, and a test of the dims in front.
 
 Requires: flat accesses in thread-level launches; tiles begin at multiples of 16 bytes.  Preserves: other loops, order between loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from ..analysis.aliasing import Aliasing, is_one_array
 from ..analysis.divisors import divisor, is_uniform, steps, without_neighbours
+from ..analysis.guarded_accesses import GuardedAccess, guarded_accesses
 from ..analysis.linear import Linear, has_load, to_expr
-from ..ir.build import TRUE, add, every, index, negate
-from ..ir.expr import AddressOf, Binary, Buffer, CallExtern, Const, Expr, Select, Var
+from ..analysis.uses import uses
+from ..ir.build import TRUE, add, every, index
+from ..ir.expr import AddressOf, Binary, Buffer, CallExtern, Const, Expr, Select, Var, is_const
 from ..ir.lowered import Address, AtomicOp, Declare, Element, LoadVector, SetElement, StoreVector
-from ..ir.node import Node, children, map_children, replace, rewrite, walk
+from ..ir.node import Node, map_children, replace, rewrite, walk
 from ..ir.stmt import Body, For, If, Kernel, Let, Stmt
 from .names import Names
 from .scoped import Result, Scoped
@@ -42,14 +43,34 @@ class _Widen(Scoped):
     def __init__(self, kernel: Kernel, aligned: bool) -> None:
         super().__init__()
         self.aligned = aligned
+        self.dims = frozenset(kernel.dims)
         self.names, self.aliasing, self.steps = Names(kernel), Aliasing(kernel), steps(kernel)
 
     def on_stmt(self, stmt: Stmt) -> Result:
         match stmt:
             case For(_, Const(0), Const(stop), body, 1, "unroll") if 2 <= int(stop) <= _LONGEST and _is_plain(body):
-                return _Loop(self, stmt, int(stop)).widened()
+                return self.loop(stmt, int(stop))
             case _:
                 return stmt
+
+    def loop(self, loop: For, turns: int) -> Result:
+        """The loop with wide accesses; where sizes of arrays that are known at the call decide, both ways."""
+        plain = _Loop(self, loop, turns, self.steps)
+        sizes = plain.sizes(self.dims)
+        if sizes and plain.most > 1:
+            rich = _Loop(self, loop, turns, {**self.steps, **dict.fromkeys(sizes, plain.most)})
+            if [a.width for a in rich.found] != [a.width for a in plain.found]:
+                cond = every(Binary("eq", Binary("floormod", size, index(plain.most)), index(0)) for size in sizes)
+                other = plain.rebuilt()
+                return If(cond, self.renamed(rich.rebuilt()), other, span=loop.span)
+        made = plain.rebuilt()
+        return loop if len(made) == 1 and made[0] is loop else made
+
+    def renamed(self, body: Body) -> Body:
+        """`body` with variables of its own."""
+        bound = uses(body).bound
+        new = {var: self.names.var(var.hint or var.name, var.type) for var in sorted(bound, key=lambda v: v.name)}
+        return tuple(rewrite(s, lambda node: new.get(node, node) if isinstance(node, Var) else node) for s in body)
 
 
 def _is_plain(body: Body) -> bool:
@@ -59,72 +80,55 @@ def _is_plain(body: Body) -> bool:
     return all(isinstance(n, (Let, SetElement, If)) if isinstance(n, Stmt) else not isinstance(n, refused) for n in below)
 
 
-@dataclass(slots=True)
-class _Access:
-    """One read or write in the loop. `conds` hold where it happens; `place` counts statements."""
-
-    node: Element | SetElement
-    conds: tuple[Expr, ...]
-    place: int
-    fill: Const | None = None  # what a read gives where the last of `conds` does not hold
-    width: int = 0  # elements of one access; 0: it stays as it is
-    starts: tuple[Linear, ...] = ()  # where each access begins
-
-    @property
-    def buffer(self) -> Buffer:
-        return self.node.buffer
-
-    @property
-    def is_store(self) -> bool:
-        return isinstance(self.node, SetElement)
-
-    def key(self) -> tuple[object, ...]:
-        """Equal for reads that give the same."""
-        return (self.buffer, tuple(s.key() for s in self.starts), self.conds, self.fill, self.width)
-
-
 class _Loop:
-    """One loop of `turns` turns."""
+    """One loop of `turns` turns. `known`: divisors of variables."""
 
-    def __init__(self, around: _Widen, loop: For, turns: int) -> None:
+    def __init__(self, around: _Widen, loop: For, turns: int, known: Mapping[Var, int]) -> None:
         self.around, self.bounds = around, around.bounds
         self.loop, self.turns, self.var = loop, turns, loop.var
         self.lets = {n.var.name: n.value for s in loop.body for n in walk(s) if isinstance(n, Let)}
-        self.known: dict[str, Expr] = {}  # values of `lets` without variables of `lets`
+        self.divisors = known
+        self.values_of: dict[str, Expr] = {}  # values of `lets` without variables of `lets`
         self.arrays: dict[tuple[object, ...], Buffer] = {}
         self.values: dict[int, Buffer] = {}  # id of a widened read -> the array that holds it
+        self.collected: set[Buffer] = set()  # arrays that wait to be stored
         self.before: list[Stmt] = []
         self.after: list[Stmt] = []
-
-    def widened(self) -> Result:
-        found = list(_accesses(self.loop.body))
-        for access in found:
+        self.most = 1  # elements of the widest access that there could be
+        self.found = list(guarded_accesses(loop.body))
+        for access in self.found:
             self.measure(access)
-        self.keep_order(found)
-        wide = [a for a in found if a.width]
-        return self.rebuilt(wide) if wide else self.loop
+        self.keep_order(self.found)
+
+    def sizes(self, dims: frozenset[Var]) -> list[Var]:
+        """Symbolic dims that say where accesses lie that are not widened."""
+        narrow = [a for a in self.found if not a.width]
+        parts = [self.seen_through(a.node.offset) for a in narrow]
+        parts += [part for a in narrow for cond in a.conds for part in _conjuncts(self.seen_through(cond)) if any(n == self.var for n in walk(part))]
+        return sorted({n for e in parts for n in walk(e) if isinstance(n, Var) and n in dims}, key=lambda v: v.name)
 
     # ------------------------------------------------------------------------------------------ what can be widened
-    def measure(self, access: _Access) -> None:
+    def measure(self, access: GuardedAccess) -> None:
         """Find the width of an access: as many elements as lie side by side at a multiple of their size, and are touched together."""
         buffer = access.buffer
-        if buffer.type.bits < 8 or buffer.view_of is not None or not buffer.is_on_chip and not self.around.aligned:
+        if buffer.type.bits < 8 or not _begins_aligned(buffer) or not buffer.is_on_chip and not self.around.aligned:
             return
         offset = self.seen_through(access.node.offset)
         access.conds = tuple(self.seen_through(c) for c in access.conds)
         if self.is_inside(offset) or any(map(self.is_inside, access.conds)):
             return
         width = min(self.turns & -self.turns, WIDEST * 8 // buffer.type.bits)
+        self.most = max(self.most, width)
         while width > 1:
             starts = self.starts(offset, width)
-            if starts and all(is_uniform(c, self.var, width, self.bounds, self.around.steps) for c in access.conds):
+            if starts and all(is_uniform(c, self.var, width, self.bounds, self.divisors) for c in access.conds):
                 access.width, access.starts = width, starts
                 return
             width //= 2
 
     def starts(self, offset: Expr, width: int) -> tuple[Linear, ...]:
         """Where accesses of `width` neighbours begin, for each; () if that is not at multiples of the width, or if they are no neighbours."""
-        form, known = self.bounds.sum(offset), self.around.steps
+        form, known = self.bounds.sum(offset), self.divisors
         if form.coefficient(self.var) == 1 and not self.depends(form.without(self.var)):
             base = form.without(self.var)
             return tuple(map(base.shift, range(0, self.turns, width))) if divisor(base, known) % width == 0 else ()
@@ -145,7 +149,7 @@ class _Loop:
             match node:
                 case Var() if node == self.var:
                     return value
-                case Binary("add", Expr() as a, Const() as b):
+                case Binary("add", a, b) if is_const(a) or is_const(b):
                     return add(a, b)
                 case _:
                     return node
@@ -162,10 +166,10 @@ class _Loop:
         def change(node: Node) -> Node:
             if not isinstance(node, Var) or node.name not in self.lets:
                 return node
-            if node.name not in self.known:
+            if node.name not in self.values_of:
                 value = self.lets[node.name]
-                self.known[node.name] = node if has_load(value) else rewrite(value, change)
-            return self.known[node.name]
+                self.values_of[node.name] = node if has_load(value) else rewrite(value, change)
+            return self.values_of[node.name]
 
         return rewrite(expr, change)
 
@@ -178,9 +182,9 @@ class _Loop:
         expr = self.seen_through(offset)
         return None if self.is_inside(expr) else self.bounds.sum(expr)
 
-    def keep_order(self, found: list[_Access]) -> None:
+    def keep_order(self, found: list[GuardedAccess]) -> None:
         """Leave accesses as they are if one writes what the other may touch in another turn, or if a read stands at two places."""
-        together: list[tuple[_Access, _Access]] = []  # stores that may write one element: both are widened, or none
+        together: list[tuple[GuardedAccess, GuardedAccess]] = []  # stores that may write one element: both are widened, or none
         for store in (a for a in found if a.is_store):
             for other in found:
                 if other is store or not self.around.aliasing.may_share(store.buffer, other.buffer):
@@ -190,7 +194,7 @@ class _Loop:
                     together.append((store, other))
                 elif apart is None or abs(apart) < self.turns and (apart or other.place > store.place):
                     store.width = other.width = 0
-        first: dict[int, _Access] = {}
+        first: dict[int, GuardedAccess] = {}
         for access in found:
             other = first.setdefault(id(access.node), access)
             if other.key() != access.key():
@@ -200,7 +204,7 @@ class _Loop:
                 if not one.width or not two.width:
                     one.width = two.width = 0
 
-    def distance(self, a: _Access, b: _Access) -> int | None:
+    def distance(self, a: GuardedAccess, b: GuardedAccess) -> int | None:
         """How many elements lie between what `a` and `b` touch in one turn, if they touch one array; None if that is not known."""
         one, two = self.form(a.node.offset), self.form(b.node.offset)
         if one is None or two is None or not is_one_array(a.buffer, b.buffer) or (one - two).terms:
@@ -210,17 +214,24 @@ class _Loop:
         return apart if is_line or apart == 0 and self.turns in (a.width, b.width) else None
 
     # ------------------------------------------------------------------------------------------ the new statements
-    def rebuilt(self, wide: list[_Access]) -> Body:
+    def rebuilt(self) -> Body:
+        """The loop and its accesses."""
+        wide = [a for a in self.found if a.width]
+        if not wide:
+            return (self.loop,)
         for access in wide:
             if not access.is_store:
                 self.values[id(access.node)] = self.read(access)
         self.fills = {id(a.node) for a in wide if a.fill is not None}
         self.stores = {id(a.node): a for a in wide if a.is_store}
-        body = tuple(new for stmt in self.loop.body if (new := self.change(stmt)) is not None)
-        middle = (replace(self.loop, body=body),) if any(not isinstance(s, Let) for s in body) else ()
+        body: list[Stmt] = []
+        for stmt in self.loop.body:
+            new = self.change(stmt)
+            body += new if isinstance(new, tuple) else [new] if isinstance(new, Stmt) else []
+        middle = (replace(self.loop, body=tuple(body)),) if any(not isinstance(s, Let) for s in body) else ()
         return (*self.before, *middle, *self.after)
 
-    def read(self, access: _Access) -> Buffer:
+    def read(self, access: GuardedAccess) -> Buffer:
         """The array with what `access` reads."""
         found = self.arrays.get(access.key())
         if found is not None:
@@ -231,14 +242,14 @@ class _Loop:
             self.before += self.guarded(access, start, get, self.filled(access, array, start))
         return array
 
-    def filled(self, access: _Access, array: Buffer, start: int) -> Body:
+    def filled(self, access: GuardedAccess, array: Buffer, start: int) -> Body:
         if access.fill is None:
             return ()
         y = self.around.names.var("y")
         put = SetElement(array, y, access.fill, span=access.node.span)
         return (For(y, index(start), index(start + access.width), (put,), kind="unroll", span=access.node.span),)
 
-    def change(self, node: Node) -> Node | None:
+    def change(self, node: Node) -> Node | tuple[Stmt, ...] | None:
         """A part of the body with arrays for memory; None for what has no work left."""
         match node:
             case Element() if id(node) in self.values:
@@ -249,11 +260,18 @@ class _Loop:
                 return self.store(self.stores[id(node)], node)
             case If():
                 new = map_children(node, self.change)
+                if not new.other and all(self.is_harmless(s) for s in new.then):
+                    return new.then
                 return new if new.then or new.other else None
             case _:
                 return map_children(node, self.change)
 
-    def store(self, access: _Access, node: SetElement) -> SetElement | None:
+    def is_harmless(self, stmt: Stmt) -> bool:
+        """Whether it only collects a value which is not stored where the condition in front of it does not hold."""
+        inside = [n for n in walk(stmt) if isinstance(n, Element)]
+        return isinstance(stmt, SetElement) and stmt.buffer in self.collected and all(n.buffer.scope == "local" and n.anywhere for n in inside)
+
+    def store(self, access: GuardedAccess, node: SetElement) -> SetElement | None:
         """Collect the values in an array; one that was only read is that already."""
         value = self.change(node.value)
         assert isinstance(value, Expr)
@@ -262,6 +280,7 @@ class _Loop:
         for start, base in zip(range(0, self.turns, access.width), access.starts, strict=True):
             put = StoreVector(access.buffer, to_expr(base), array, index(start), access.width, span=node.span)
             self.after += self.guarded(access, start, put, ())
+        self.collected.add(array)
         return None if is_copy else SetElement(array, self.var, value, span=node.span)
 
     def array(self, like: Buffer) -> Buffer:
@@ -269,60 +288,19 @@ class _Loop:
         self.before.append(Declare(made, span=self.loop.span))
         return made
 
-    def guarded(self, access: _Access, start: int, stmt: Stmt, other: Body) -> Body:
+    def guarded(self, access: GuardedAccess, start: int, stmt: Stmt, other: Body) -> Body:
         """`stmt` where the access happens, else `other`."""
         cond = every(self.put(c, index(start)) for c in access.conds)
         return (stmt,) if cond == TRUE else (If(cond, (stmt,), other, span=stmt.span),)
 
 
-# ---------------------------------------------------------------------------------------------- accesses of a body
-def _accesses(body: Body) -> Iterator[_Access]:
-    """Every access of memory that threads share, in order."""
-    count = iter(range(1 << 30))
-    for stmt in body:
-        yield from _of_stmt(stmt, (), count)
+def _begins_aligned(buffer: Buffer) -> bool:
+    """Whether a buffer begins at a multiple of 16 bytes if the owner of its storage does."""
+    if buffer.view_of is None:
+        return True
+    start = buffer.offset if buffer.offset is not None else index(0)
+    return isinstance(start, Const) and int(start.value) * buffer.type.bits % (8 * WIDEST) == 0 and _begins_aligned(buffer.view_of)
 
 
-def _of_stmt(stmt: Stmt, conds: tuple[Expr, ...], count: Iterator[int]) -> Iterator[_Access]:
-    place = next(count)
-    match stmt:
-        case If(cond, then, other):
-            yield from _of_expr(cond, conds, place)
-            for inside in then:
-                yield from _of_stmt(inside, (*conds, cond), count)
-            for inside in other:
-                yield from _of_stmt(inside, (*conds, negate(cond)), count)
-        case SetElement(buffer, offset, value):
-            yield from _of_expr(offset, conds, place)
-            yield from _of_expr(value, conds, place)
-            if _is_shared(buffer):
-                yield _Access(stmt, conds, place)
-        case _:
-            for part in children(stmt):
-                yield from _of_expr(part, conds, place)
-
-
-def _of_expr(node: Node, conds: tuple[Expr, ...], place: int) -> Iterator[_Access]:
-    match node:
-        case Select(cond, Element(buffer, offset) as element, Const() as fill) if _is_shared(buffer):
-            yield from _of_expr(cond, conds, place)
-            yield from _of_expr(offset, (*conds, cond), place)
-            yield _Access(element, (*conds, cond), place, fill)
-        case Select(cond, then, other):
-            yield from _of_expr(cond, conds, place)
-            yield from _of_expr(then, (*conds, cond), place)
-            yield from _of_expr(other, (*conds, negate(cond)), place)
-        case Binary("and" | "or" as op, a, b):
-            yield from _of_expr(a, conds, place)
-            yield from _of_expr(b, (*conds, a if op == "and" else negate(a)), place)
-        case Element(buffer, offset):
-            yield from _of_expr(offset, conds, place)
-            if _is_shared(buffer):
-                yield _Access(node, conds, place)
-        case _:
-            for part in children(node):
-                yield from _of_expr(part, conds, place)
-
-
-def _is_shared(buffer: Buffer) -> bool:
-    return buffer.scope not in ("local", "var")
+def _conjuncts(cond: Expr) -> list[Expr]:
+    return [*_conjuncts(cond.a), *_conjuncts(cond.b)] if isinstance(cond, Binary) and cond.op == "and" else [cond]

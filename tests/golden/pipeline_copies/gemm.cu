@@ -1,33 +1,34 @@
 extern "C" __global__ void __launch_bounds__(64) steps(twb_global<const twb_f16> A, twb_global<const twb_f16> B, twb_global<float> C, int32_t n) {
-  const int64_t bx = twb_block_x();
+  const int32_t bx = twb_block_x();
   TWB_SHARED_MEMORY(scratch);
   const twb_shared<twb_f16> a = twb_tile<twb_f16>(scratch, 0, 1536);
   const twb_shared<twb_f16> b = twb_tile<twb_f16>(scratch, 3072, 1536);
-  const int64_t tx = twb_thread_x();
+  const int32_t tx = twb_thread_x();
   float acc_r[16];
-  float sums[16];
+  uint32_t a_1[8];
+  uint32_t b_1[4];
   /* test_pipeline_copies.py:50: T.clear(acc) */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
+  for (int32_t r = 0; r < 8; r += 1) {
     #pragma unroll
-    for (int64_t x = 0; x < 4; x += 1) {
-      acc_r[r * 4 + x] = 0.0f;
+    for (int32_t x = 0; x < 2; x += 1) {
+      acc_r[r * 2 + x] = 0.0f;
     }
   }
   /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
   if (0 < n) {
     /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
-    twb_cp_async<16>(a + tx / 2 * 16 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + tx % 2 * 8, tx / 2 < 27);
+    twb_cp_async<16>(a + (tx >> 1) * 16 + ((tx & 1) ^ (((tx >> 1) & 7) >> 2)) * 8, A + (tx >> 1) * 128 + (tx & 1) * 8, tx >> 1 < 27);
     /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
-    twb_cp_async<16>(b + tx / 4 * 32 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + tx / 4 * 32 + tx % 4 * 8, 1);
+    twb_cp_async<16>(b + (tx >> 2) * 32 + ((tx & 3) ^ (((tx >> 2) & 7) >> 1)) * 8, B + (tx >> 2) * 32 + (tx & 3) * 8, 1);
   }
   /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
   twb_cp_async_commit();
   if (1 < n) {
     /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
-    twb_cp_async<16>(a + tx / 2 * 16 + 512 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + tx % 2 * 8 + 16, tx / 2 < 27);
+    twb_cp_async<16>(a + (tx >> 1) * 16 + 512 + ((tx & 1) ^ (((tx >> 1) & 7) >> 2)) * 8, A + (tx >> 1) * 128 + (tx & 1) * 8 + 16, tx >> 1 < 27);
     /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
-    twb_cp_async<16>(b + tx / 4 * 32 + 512 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + (tx / 4 + 16) * 32 + tx % 4 * 8, 1);
+    twb_cp_async<16>(b + (tx >> 2) * 32 + 512 + ((tx & 3) ^ (((tx >> 2) & 7) >> 1)) * 8, B + ((tx >> 2) + 16) * 32 + (tx & 3) * 8, 1);
   }
   /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
   twb_cp_async_commit();
@@ -38,51 +39,39 @@ extern "C" __global__ void __launch_bounds__(64) steps(twb_global<const twb_f16>
     const int64_t ahead = k + 2;
     if (ahead < n) {
       /* test_pipeline_copies.py:52: T.copy(A[0, k * depth], a) */
-      twb_cp_async<16>(a + ahead % 3 * 512 + tx / 2 * 16 + ((tx % 2) ^ (tx / 2 / 4 % 2)) * 8 + 0, A + tx / 2 * 128 + ahead * 16 + tx % 2 * 8, tx / 2 < 27 && ahead * 16 + tx % 2 * 8 < 128);
+      twb_cp_async<16>(a + (int32_t)(ahead % 3) * 512 + (tx >> 1) * 16 + ((tx & 1) ^ (((tx >> 1) & 7) >> 2)) * 8, A + ahead * 16 + ((tx >> 1) * 128 + (tx & 1) * 8), tx >> 1 < 27 && ahead * 16 + (tx & 1) * 8 < 128);
       /* test_pipeline_copies.py:53: T.copy(B[k * depth, 0], b) */
-      twb_cp_async<16>(b + ahead % 3 * 512 + tx / 4 * 32 + ((tx % 4) ^ (tx / 4 / 2 % 4)) * 8 + 0, B + (ahead * 16 + tx / 4) * 32 + tx % 4 * 8, ahead * 16 + tx / 4 < 128);
+      twb_cp_async<16>(b + (int32_t)(ahead % 3) * 512 + (tx >> 2) * 32 + ((tx & 3) ^ (((tx >> 2) & 7) >> 1)) * 8, B + (ahead * 16 + (tx >> 2)) * 32 + (tx & 3) * 8, ahead * 16 + (tx >> 2) < 128);
     }
     /* test_pipeline_copies.py:51: for k in T.Pipelined(n, num_stages=stages): */
     twb_cp_async_commit();
-    const int64_t now = k % 3;
+    const int32_t now = (int32_t)(k % 3);
     /* test_pipeline_copies.py:54: T.gemm(a, b, acc) */
+    const int32_t a_row = tx & 15;
+    const int32_t b_row = tx & 15;
     #pragma unroll
-    for (int64_t r = 0; r < 4; r += 1) {
-      #pragma unroll
-      for (int64_t x = 0; x < 4; x += 1) {
-        sums[r * 4 + x] = acc_r[r * 4 + x];
-      }
+    for (int32_t i = 0; i < 2; i += 1) {
+      twb_ldmatrix_x4(twb_registers<uint32_t, 4>(a_1 + i * 4), a + now * 512 + (a_row + i * 16) * 16 + (((tx >> 4) & 1) ^ (((a_row + i * 16) & 7) >> 2)) * 8);
     }
-    for (int64_t k_1 = 0; k_1 < 16; k_1 += 1) {
-      #pragma unroll
-      for (int64_t r = 0; r < 4; r += 1) {
-        #pragma unroll
-        for (int64_t x = 0; x < 4; x += 1) {
-          sums[r * 4 + x] = sums[r * 4 + x] + twb_f16_to_f32(a[now * 512 + (tx / 8 + r * 8) * 16 + ((k_1 / 8) ^ ((tx / 8 + r * 8) / 4 % 2)) * 8 + k_1 % 8]) * twb_f16_to_f32(b[now * 512 + k_1 * 32 + (((x + tx % 8 * 4) / 8) ^ (k_1 / 2 % 4)) * 8 + (x + tx % 8 * 4) % 8]);
-        }
-      }
-    }
+    twb_ldmatrix_x4_trans(b_1, b + now * 512 + b_row * 32 + ((((tx >> 4) & 1) + (tx >> 5) * 2) ^ ((b_row & 7) >> 1)) * 8);
     #pragma unroll
-    for (int64_t r = 0; r < 4; r += 1) {
+    for (int32_t i = 0; i < 2; i += 1) {
       #pragma unroll
-      for (int64_t x = 0; x < 4; x += 1) {
-        acc_r[r * 4 + x] = sums[r * 4 + x];
+      for (int32_t j = 0; j < 2; j += 1) {
+        twb_mma_m16n8k16_f32_f16(twb_registers<float, 4>(acc_r + (j * 2 + i) * 4), twb_registers<uint32_t, 4>(a_1 + i * 4), twb_registers<uint32_t, 2>(b_1 + j * 2));
       }
     }
   }
   /* test_pipeline_copies.py:55: T.copy(acc, C[0, 0]) */
   #pragma unroll
-  for (int64_t r = 0; r < 4; r += 1) {
-    float C_v[4];
+  for (int32_t r = 0; r < 8; r += 1) {
     #pragma unroll
-    for (int64_t x = 0; x < 4; x += 1) {
-      const int64_t i = tx / 8 + r * 8;
+    for (int32_t x = 0; x < 2; x += 1) {
+      const int32_t i = ((tx >> 2) & 7) + (r & 1) * 8 + (((r * 2 + x) >> 2) & 1) * 16;
+      const int32_t j = (tx & 3) * 2 + x + ((r * 2 + x) >> 3) * 8 + (tx >> 5) * 16;
       if (i < 27) {
-        C_v[x] = acc_r[r * 4 + x];
+        C[i * 32 + j] = acc_r[r * 2 + x];
       }
-    }
-    if (tx / 8 + r * 8 < 27) {
-      twb_write<4>(C + tx / 8 * 32 + r * 256 + tx % 8 * 4, C_v);
     }
   }
 }

@@ -1,0 +1,22 @@
+"""Random loops whose copies run ahead, as CUDA text in the emulator: what the interpreter says, and no fault."""
+
+from __future__ import annotations
+
+import pytest
+from differential import families
+from differential.emulated import compare_emulated, made
+from differential.harness import acceptable, join
+
+from tileworkbench.ir.printer import print_kernel
+from tileworkbench.runtime.target_emulate import EmulateTarget
+
+pytestmark = pytest.mark.skipif(bool(EmulateTarget().usable()), reason=EmulateTarget().usable())
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 132, 12))])
+def test_random_pipelines(first: int) -> None:
+    cases = acceptable([families.make("pipelines", seed) for seed in range(first, first + 12)])
+    faults = compare_emulated(cases, sanitize=True)
+    assert not faults, "\n\n".join(f"{f.case.name}: {f.text}\n{print_kernel(join([f.case]))}" for f in faults[:2])
+    sources = [made([case]).source for case in cases]
+    assert sum("twb_cp_async<" in text for text in sources) >= 3  # else this tests nothing
