@@ -287,6 +287,6 @@ class _Emitter(CStatements):
         if name.startswith("twb_"):
             why = "" if name in self.called else self.why_missing(name)
             if why:
-                raise UnsupportedError(why)
+                raise UnsupportedError(why, span=self.out.span, hint='compile for an architecture that has it, as in target="cuda:sm_90a"')
             self.called[name] = None
         return f"{name}({', '.join(args)})"
