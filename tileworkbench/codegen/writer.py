@@ -50,11 +50,6 @@ class Writer:
             self._shown = None
             self.at(self._span)
 
-    @property
-    def span(self) -> Span | None:
-        """Where the next line comes from."""
-        return self._span
-
     def line(self, text: str = "") -> None:
         """One line at the current depth."""
         self.lines.append("  " * self.depth + text if text else "")
