@@ -17,8 +17,8 @@ from ..base.errors import InternalError, UnsupportedError
 from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
-from ..ir.expr import Buffer, Const, Expr, Select, Var
-from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
+from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
+from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import replace, walk
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
@@ -66,8 +66,12 @@ class _Emitter(CStatements):
         is_flat = all(isinstance(stmt, RunKernel) for stmt in body)
         count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
         asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
-        text, lines = self.out.text(), dict(self.out.spans)
-        return CudaSource(text, tuple(self.kernels), asserts=asserts, lines=lines, host=() if is_flat else body, workspaces=tuple(self.allocated))
+        theirs = "".join(text.rstrip("\n") + "\n" for text in self.kernel.imports)
+        text, lines = theirs + self.out.text(), {number + theirs.count("\n"): span for number, span in self.out.spans.items()}
+        flags = ("--device-as-default-execution-space",) if theirs else ()  # plain C functions run on the device
+        return CudaSource(
+            text, tuple(self.kernels), flags=flags, asserts=asserts, lines=lines, host=() if is_flat else body, workspaces=tuple(self.allocated)
+        )
 
     def host(self, body: Body, bound: tuple[Var, ...]) -> Body:
         """The host program of a host-level body, in whose place `bound` is visible; writes the function of every launch in it."""
@@ -255,6 +259,8 @@ class _Emitter(CStatements):
         return self.expr(e, tight)
 
     def address(self, buffer: Buffer, offset: Expr) -> str:
+        if buffer.scope == "var":
+            return f"&{c_name(buffer.name)}"
         if isinstance(offset, Const) and offset.value == 0:
             return c_name(buffer.name)
         return f"{c_name(buffer.name)} + {self.narrow(offset, 10)}"
@@ -274,6 +280,9 @@ class _Emitter(CStatements):
                 return self.device_call(name, args, constants)
             case Registers():
                 return self.registers(e)
+            case CallExtern(name, args):
+                plain = [self.call("twb_pointer", self.plain(a)) if isinstance(a, Address) else self.value(a, 0) for a in args]
+                return f"{name}({', '.join(plain)})"
             case MapOf(number):
                 return f"&{self.maps[number]}"
             case _:
