@@ -265,6 +265,26 @@ def test_an_older_architecture_says_so_once() -> None:
     assert [r.text for record in records for r in record.remarks] == ["no copy runs ahead: sm_75 has no asynchronous copies"]
 
 
+def test_visible_threads_copy_in_turn() -> None:
+    @T.prim_func
+    def visible(A: T.Tensor((64, 32), "float32"), C: T.Tensor((64, 32), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            a = T.alloc_shared((16, 32), "float32")
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[k * 16, 0], a)
+                T.sync_threads()
+                for i in T.serial(16):
+                    C[k * 16 + i, tx] = a[i, tx] + 1
+                T.sync_threads()
+
+    made = compiled(visible)
+    assert remarks(made) == ["no copy runs ahead: the launch's threads are visible"]
+    a, c = random(0, 64, 32, dtype="float32"), np.zeros((64, 32), np.float32)
+    assert run(made, 1, A=a, C=c) == []
+    np.testing.assert_array_equal(c, a + 1)
+
+
 def test_a_manual_schedule_gives_the_same_numbers() -> None:
     @T.prim_func
     def planned(A: T.Tensor((32, 128), "float16"), B: T.Tensor((128, 32), "float16"), C: T.Tensor((32, 32), "float32"), n: T.int32):  # type: ignore[valid-type]
