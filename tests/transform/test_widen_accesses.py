@@ -17,6 +17,7 @@ from tileworkbench.ir.expr import Buffer, Const, Expr, Select
 from tileworkbench.ir.lowered import Element, SetElement
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import For, If, Kernel, Let, Stmt
+from tileworkbench.kernels import gemm
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.translate_cuda import translate_cuda
 from tileworkbench.transform.drop_unused import drop_unused
@@ -273,3 +274,16 @@ def test_sizes_that_the_call_says() -> None:
     (kernel,) = compiled.executable.made.kernels
     names = [p.alignment for p in kernel.params[:2]]
     assert names == [16, 16]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_of_arrays_that_begin_anywhere(arch: str) -> None:
+    """Neither asynchronous copies nor tensor maps can read such arrays."""
+    m, n, k = 64, 64, 64
+    rng = np.random.default_rng(3)
+    a, b, c = (np.zeros(64 * 64 + 8, np.float16)[1:][: 64 * 64].reshape(64, 64) for _ in range(3))
+    a[...], b[...] = rng.integers(-4, 5, (m, k)), rng.integers(-4, 5, (k, n))
+    compiled = twb.compile(gemm.program(m, n, k, 64, 64, 32, 2, "float16", "float16", False), target=f"emulate:{arch}")
+    assert re.search("twb_cp_async<16>|twb_tma_load", compiled.source)
+    compiled(a, b, c)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))

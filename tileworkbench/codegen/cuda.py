@@ -221,7 +221,7 @@ class _Emitter(CStatements):
         self.out.line(f"{aligned}{kind} {name}[{int(buffer.static_bytes() * 8 // buffer.type.bits)}];")
 
     def loop(self, s: Loop) -> None:
-        start, stop = self.plain(s.start), self.plain(s.stop)
+        start, stop = self.plain(s.start), self.narrow(s.stop, 9)
         with self.scope():
             name, kind = self.bind(s.var), c_type(s.var.type)
             sign, step = ("<", f"{name} += {s.step}") if s.step > 0 else (">", f"{name} -= {-s.step}")

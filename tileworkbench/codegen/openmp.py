@@ -272,7 +272,7 @@ class _Emitter(CStatements):
         self.out.line(f"{storage(buffer.type)} {name}[{-(-count * buffer.type.bits // 8) if buffer.type.bits < 8 else count}];")
 
     def loop(self, s: Loop) -> None:
-        start, stop = self.plain(s.start), self.plain(s.stop)
+        start, stop = self.plain(s.start), self.narrow(s.stop, 9)
         with self.scope():
             self.loop_in(s, start, stop)
 

@@ -156,6 +156,8 @@ class Emulated:
                 return np.asarray(found).astype(kind.to_numpy())[()] if kind.is_float and kind.bits < 32 else found  # narrow ones go as their bits
             case TensorMap(name, _, dims, strides, box, swizzle):
                 sizes = (tuple(evaluate(d, values) for d in dims), tuple(evaluate(s, values) for s in strides))
+                if 0 in sizes[0]:  # one zero stands for an empty tensor, as on a GPU
+                    return EmulatedMap(np.zeros(1, arrays[name].dtype), box, swizzle, dims=(1,) * len(dims), strides=sizes[1])
                 return EmulatedMap(arrays[name], box, swizzle, dims=sizes[0], strides=sizes[1])
             case _:
                 raise InternalError(f"the emulator has no argument for {parameter}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ..analysis.int_ranges import ANY, Range, add_ranges, bit_ceiling, divide_ranges, fits, mod_range, mul_ranges, of_type, subtract_ranges
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import index, int32
+from ..ir.device import Registers
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from ..ir.lowered import Address, Element, Grid, LibraryCall, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, map_children, replace, rewrite
@@ -95,7 +96,7 @@ class _Narrow:
         match e:
             case _ if e.dtype == INDEX:
                 return _as(self.index(e)[0], False)
-            case Element(_, offset) | Address(_, offset):
+            case Element(_, offset) | Address(_, offset) | Registers(_, offset):
                 return replace(e, offset=self.index(offset)[0])
             case Binary(op, a, b) if op in _COMPARE and a.dtype == INDEX:
                 left, right = self.index(a)[0], self.index(b)[0]

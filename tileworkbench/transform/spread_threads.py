@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.fragments import Placement, cells_at, place_fragments
+from ..analysis.fragments import Placement, cells_at, place_fragments, reads_back
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
 from ..base.dtypes import INDEX, INT32, DType
@@ -245,7 +245,7 @@ class Spread:
             return ()
         if placed is None:
             return self.strided(loop)
-        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop))
+        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or reads_back(loop, frozenset(self.arrays))
         if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
             raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
 

@@ -273,7 +273,8 @@ def spread_product(stmt: Gemm, s: Spreading) -> Body:
         old = Load(s.arrays[stmt.c.buffer], (register,)) if held is not None else Load(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)))
         zero = Const(0.0 if work.is_float else 0, work)
         value = Select(stmt.clear, zero, cast(old, work)) if not isinstance(stmt.clear, Const) else zero if stmt.clear.value else cast(old, work)
-        return _guarded(is_live(cells, s.thread, cell), Store(sums, (register,), value))
+        alone = TRUE if held is not None else is_first(cells, s.thread)  # the one that will write it
+        return _guarded(every([is_live(cells, s.thread, cell), alone]), Store(sums, (register,), value))
 
     rows, columns = cells.drop(1), cells.drop(0)
     left, right = s.array("left", rows.registers, work), s.array("right", columns.registers, work)
