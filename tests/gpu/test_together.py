@@ -7,7 +7,6 @@ import pytest
 from gpu.programs import made, run
 
 import tileworkbench.language as T
-from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.ir.node import walk
 from tileworkbench.ir.stmt import Collective, ParallelFor
 from tileworkbench.transform.cuda_lowering import cuda_steps
@@ -105,21 +104,6 @@ def test_own_arrays_of_a_block_whose_threads_are_not_visible() -> None:
     assert (y == x[2] + 3).all()
 
 
-def test_an_operation_that_not_all_threads_come_to() -> None:
-    @T.prim_func
-    def apart(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):  # type: ignore[valid-type]
-        with T.Kernel(1, threads=64):
-            tx = T.get_thread_binding()
-            s = T.alloc_shared((64,), "float32")
-            for _ in T.serial(tx):
-                T.copy(X, s)
-            Y[tx] = s[tx]
-
-    with pytest.raises(UnsupportedError, match="not all of its threads come to") as caught:
-        made(apart)
-    assert "T.copy(X, s)" in str(caught.value)
-
-
 @pytest.mark.parametrize("threads", [64, 50, 7])
 def test_what_threads_find_out_together(threads: int) -> None:
     @T.prim_func
@@ -162,6 +146,21 @@ def test_a_shuffle_is_no_barrier() -> None:
     assert made(meets).source.count("twb_sync()") == 1
 
 
+def test_what_a_block_of_one_warp_finds_out_is_a_barrier() -> None:
+    @T.prim_func
+    def one(X: T.Tensor((32,), "int32"), Y: T.Tensor((32,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((32,), "int32")
+            s[tx] = X[tx]
+            count = T.syncthreads_count(X[tx] > 0)
+            Y[tx] = s[31 - tx] + count
+
+    x, y = numbers(7, 32, dtype="int32"), np.zeros(32, np.int32)
+    run(one, x, y)
+    assert np.array_equal(y, x[::-1] + (x > 0).sum())
+
+
 def test_passes_leave_other_kernels_alone() -> None:
     @T.prim_func
     def plain(X: T.Tensor((64,), "int32")):  # type: ignore[valid-type]
@@ -172,3 +171,42 @@ def test_passes_leave_other_kernels_alone() -> None:
     kernel = plain.kernel
     assert own_tiles(kernel) is kernel and spread_together(kernel) is kernel and insert_barriers(kernel) is kernel
     assert not any(isinstance(n, (ParallelFor, Collective)) for n in walk(run_steps(kernel, cuda_steps(80))))
+
+
+def test_what_an_iteration_reads_back_where_threads_hold_copies() -> None:
+    @T.prim_func
+    def back(X: T.Tensor((16,), "int32"), Y: T.Tensor((16,), "int32"), Z: T.Tensor((16,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            s, f = T.alloc_shared((16,), "int32"), T.alloc_fragment((16,), "int32")
+            T.copy(X, s)
+            for i in T.Parallel(16):
+                s[i] = s[i] + 1
+                if s[i] > 0:
+                    s[i] = s[i] * 10
+                f[i] = s[i]
+            T.copy(f, Y)
+            T.copy(s, Z)
+
+    x, y, z = numbers(8, 16, dtype="int32"), np.zeros(16, np.int32), np.zeros(16, np.int32)
+    run(back, x, y, z)
+    want = np.where(x + 1 > 0, (x + 1) * 10, x + 1)
+    assert np.array_equal(y, want) and np.array_equal(z, want)
+
+
+def test_ends_of_loops_that_bind_less_tightly_than_a_comparison() -> None:
+    @T.prim_func
+    def ends(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            total = T.alloc_var("int32", init=0)
+            for k in T.serial(T.if_then_else(X[tx] > 0, tx % 4, 7)):
+                total = total + k + 1
+            for _ in T.serial(tx & 5):
+                total = total + 100
+            Y[tx] = total
+
+    x, y = numbers(9, 64, dtype="int32"), np.zeros(64, np.int32)
+    run(ends, x, y)
+    i = np.arange(64)
+    count = np.where(x > 0, i % 4, 7)
+    assert np.array_equal(y, count * (count + 1) // 2 + 100 * (i & 5))

@@ -13,9 +13,14 @@ from tileworkbench.base.dtypes import DType
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
 from tileworkbench.kernels.choice import gpu_of, multiprocessors, shared_bytes
 
-EMULATED = "emulate:sm_80"
 NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "tfloat32": np.float32}
 ONE = 2.0**-24  # what a sum in float32 may lose with each term, of the sum of absolute values
+
+
+@pytest.fixture(params=["sm_80", "sm_90a"])
+def target(request: pytest.FixtureRequest) -> str:
+    """The emulator of an architecture of each kind: products of warps, and of warp groups with tensor copies."""
+    return f"emulate:{request.param}"
 
 
 def random(seed: int, *shape: int, dtype: str = "float32") -> Any:
@@ -35,22 +40,24 @@ def rounding(dtype: str) -> float:
 
 # ------------------------------------------------------------------------------------------- products
 TILE = gemm.Schedule(64, 64, 32, 3, 128, 8)
+GROUP_TILE = gemm.Schedule(128, 64, 64, 2, 256, 8)
 
 
 @pytest.mark.parametrize("is_nt", [False, True], ids=["nn", "nt"])
 @pytest.mark.parametrize(
     ("dtype", "shape", "schedule"),
     [
-        ("float16", (70, 72, 80), TILE), ("float16", (70, 37, 83), TILE), ("float16", (1, 5, 3), TILE), ("bfloat16", (64, 64, 32), TILE),
+        ("float16", (70, 72, 80), TILE), ("float16", (70, 37, 83), TILE), ("float16", (1, 5, 3), TILE), ("float16", (128, 72, 136), GROUP_TILE),
+        ("bfloat16", (64, 64, 32), TILE),
         ("float16", (150, 140, 96), None), ("float16", (16, 70, 256), None), ("bfloat16", (33, 64, 100), None), ("float32", (70, 72, 40), None),
         ("int8", (70, 72, 128), gemm.Schedule(64, 64, 64, 3, 128)), ("int8", (20, 40, 130), None),
         ("tfloat32", (70, 72, 64), gemm.Schedule(64, 64, 16, 3, 128)),
     ],
 )  # fmt: skip
-def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule | None, is_nt: bool) -> None:
+def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule | None, is_nt: bool, target: str) -> None:
     m, n, k = shape
     a, b = random(1, m, k, dtype=dtype), random(2, *((n, k) if is_nt else (k, n)), dtype=dtype)
-    got = wide(gemm.gemm(m, n, k, dtype=dtype, is_nt=is_nt, schedule=schedule, target=EMULATED)(a, b))
+    got = wide(gemm.gemm(m, n, k, dtype=dtype, is_nt=is_nt, schedule=schedule, target=target)(a, b))
     left, right = wide(a), wide(b).T if is_nt else wide(b)
     want, size = left @ right, np.abs(left) @ np.abs(right)
     if dtype == "int8":
@@ -60,38 +67,38 @@ def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule |
     assert np.all(np.abs(got - want) <= (k * ONE + lost) * size + rounding("float32" if dtype == "tfloat32" else dtype) * np.abs(want))
 
 
-def test_gemm_ends_with_relu() -> None:
+def test_gemm_ends_with_relu(target: str) -> None:
     a, b = random(1, 40, 48, dtype="float16"), random(2, 48, 56, dtype="float16")
-    got = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, target=EMULATED)(a, b))
+    got = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, target=target)(a, b))
     assert np.all(np.abs(got - np.maximum(wide(a) @ wide(b), 0)) <= 48 * ONE * (np.abs(wide(a)) @ np.abs(wide(b))))
     assert (got == 0).any()
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 128), (70, 40, 96)], ids=str)
-def test_scaled_gemm_of_eight_bits(shape: tuple[int, int, int]) -> None:
+def test_scaled_gemm_of_eight_bits(shape: tuple[int, int, int], target: str) -> None:
     m, n, k = shape
     a, b, scale = random(1, m, k, dtype="float8_e4m3fn"), random(2, n, k, dtype="float8_e4m3fn"), np.array([0.37], np.float32)
-    got = wide(gemm.scaled_gemm(m, n, k, target="emulate:sm_89")(a, b, scale))
+    got = wide(gemm.scaled_gemm(m, n, k, target=target.replace("80", "89"))(a, b, scale))
     want = wide(scale) * (wide(a) @ wide(b).T)
     assert np.all(np.abs(got - want) <= k * ONE * (np.abs(wide(a)) @ np.abs(wide(b)).T) + 1.01 * rounding("bfloat16") * np.abs(want))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(37, 100), (8, 2056)], ids=str)
-def test_gemv(shape: tuple[int, int], dtype: str) -> None:
+def test_gemv(shape: tuple[int, int], dtype: str, target: str) -> None:
     n, k = shape
     x, w = random(3, k, dtype=dtype), random(4, n, k, dtype=dtype)
-    got = wide(linear.gemv(n, k, dtype=dtype, target=EMULATED)(x, w))
+    got = wide(linear.gemv(n, k, dtype=dtype, target=target)(x, w))
     size = (np.abs(wide(w)) * np.abs(wide(x))).sum(axis=1)
     assert np.all(np.abs(got - wide(w) @ wide(x)) <= k * ONE * size + rounding(dtype) * np.abs(wide(w) @ wide(x)))
 
 
 @pytest.mark.parametrize(("m", "n", "k", "group"), [(1, 64, 128, 32), (5, 37, 256, 64), (20, 40, 128, 128)], ids=str)
-def test_linear_with_four_bit_weights(m: int, n: int, k: int, group: int) -> None:
+def test_linear_with_four_bit_weights(m: int, n: int, k: int, group: int, target: str) -> None:
     x, packed, scales = random(5, m, k, dtype="float16"), random(6, n, k // 2, dtype="uint8"), np.abs(random(7, n, k // group))
     q = np.stack([packed & 15, packed >> 4], axis=-1).reshape(n, k).astype(np.float64) - 8
     w = q * np.repeat(wide(scales), group, axis=1)
-    got = wide(linear.linear_w4(m, n, k, group=group, dtype="float16", block_k=128, target=EMULATED)(x, packed, scales))
+    got = wide(linear.linear_w4(m, n, k, group=group, dtype="float16", block_k=128, target=target)(x, packed, scales))
     size, half = np.abs(wide(x)) @ np.abs(w).T, rounding("float16")  # a weight is rounded to float16, and so is the result
     assert np.all(np.abs(got - wide(x) @ w.T) <= (k * ONE + 1.01 * half) * size + half * np.abs(wide(x) @ w.T))
 
@@ -108,10 +115,10 @@ SMALL = attention.Schedule(64, 32, 2, 128)
         ("float16", 1, 0, 70, 128, None), ("float32", 2, 0, 50, 32, None),
     ],
 )  # fmt: skip
-def test_attention(dtype: str, heads: int, kv_heads: int, seq: int, dim: int, schedule: attention.Schedule | None, causal: bool) -> None:
+def test_attention(dtype: str, heads: int, kv_heads: int, seq: int, dim: int, schedule: attention.Schedule | None, causal: bool, target: str) -> None:
     q = random(8, 1, heads, seq, dim, dtype=dtype)
     k, v = (random(seed, 1, kv_heads or heads, seq, dim, dtype=dtype) for seed in (9, 10))
-    kernel = attention.attention(1, heads, seq, dim, causal=causal, dtype=dtype, kv_heads=kv_heads, schedule=schedule, target=EMULATED)
+    kernel = attention.attention(1, heads, seq, dim, causal=causal, dtype=dtype, kv_heads=kv_heads, schedule=schedule, target=target)
     got = wide(kernel(q, k, v))
     keys, values = (np.repeat(wide(t), heads // (kv_heads or heads), axis=1) for t in (k, v))
     scores, sizes = (f(wide(q)) @ f(keys).swapaxes(-1, -2) / math.sqrt(dim) for f in (np.positive, np.abs))
@@ -124,44 +131,44 @@ def test_attention(dtype: str, heads: int, kv_heads: int, seq: int, dim: int, sc
     assert np.all(np.abs(got - weights @ values) <= (2 * slip + narrow) * (weights @ np.abs(values)))
 
 
-def test_heads_that_share_keys_divide_evenly() -> None:
+def test_heads_that_share_keys_divide_evenly(target: str) -> None:
     with pytest.raises(ValueError, match="must be a multiple of kv_heads=2"):
-        attention.attention(1, 3, 64, 32, kv_heads=2, target=EMULATED)
+        attention.attention(1, 3, 64, 32, kv_heads=2, target=target)
 
 
 # ------------------------------------------------------------------------------------------- rows and elements
 @pytest.mark.parametrize(("rows", "cols", "dtype"), [(3, 1000, "float32"), (13, 40, "float32"), (5, 1, "float32"), (2, 2048, "float16")])
-def test_rows(rows: int, cols: int, dtype: str) -> None:
+def test_rows(rows: int, cols: int, dtype: str, target: str) -> None:
     x, w, b = random(11, rows, cols, dtype=dtype), random(12, cols, dtype=dtype), random(13, cols, dtype=dtype)
     given, narrow = wide(x), rounding(dtype)
     weights = np.exp(given - given.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
-    got = wide(softmax.softmax(rows, cols, dtype=dtype, target=EMULATED)(x))
+    got = wide(softmax.softmax(rows, cols, dtype=dtype, target=target)(x))
     assert np.all(np.abs(got - weights) <= weights * (narrow + (cols + 64) * ONE) + (2.0**-25 if dtype == "float16" else 0))
     away = given - given.mean(axis=1, keepdims=True)
     normal = away / np.sqrt((away**2).mean(axis=1, keepdims=True) + 1e-5) * wide(w)
-    got = wide(norms.layernorm(rows, cols, dtype=dtype, target=EMULATED)(x, w, b))
+    got = wide(norms.layernorm(rows, cols, dtype=dtype, target=target)(x, w, b))
     assert np.all(np.abs(got - normal - wide(b)) <= narrow * np.abs(normal + wide(b)) + (cols + 64) * ONE * (1 + np.abs(normal) + np.abs(wide(b))))
     scaled = given / np.sqrt((given**2).mean(axis=1, keepdims=True) + 1e-5) * wide(w)
-    got = wide(norms.rmsnorm(rows, cols, dtype=dtype, target=EMULATED)(x, w))
+    got = wide(norms.rmsnorm(rows, cols, dtype=dtype, target=target)(x, w))
     assert np.all(np.abs(got - scaled) <= (narrow + (cols + 64) * ONE) * np.abs(scaled))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("size", [10000, 1])
-def test_elementwise(size: int, dtype: str) -> None:
+def test_elementwise(size: int, dtype: str, target: str) -> None:
     x, y = random(14, size, dtype=dtype), random(15, size, dtype=dtype)
-    assert np.array_equal(wide(elementwise.add(size, dtype=dtype, target=EMULATED)(x, y)), wide(x + y))
+    assert np.array_equal(wide(elementwise.add(size, dtype=dtype, target=target)(x, y)), wide(x + y))
     want = 0.5 * wide(x) * (1 + np.array([math.erf(v / math.sqrt(2)) for v in wide(x)]))
-    got = wide(elementwise.gelu(size, dtype=dtype, target=EMULATED)(x))
+    got = wide(elementwise.gelu(size, dtype=dtype, target=target)(x))
     assert np.all(np.abs(got - want) <= rounding(dtype) * np.abs(want) + 2.0**-21 * np.abs(wide(x)) + 2.0**-25)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(128, 64), (100, 70), (1, 3)], ids=str)
-def test_transpose(shape: tuple[int, int], dtype: str) -> None:
+def test_transpose(shape: tuple[int, int], dtype: str, target: str) -> None:
     x = random(16, *shape, dtype=dtype)
-    assert np.array_equal(elementwise.transpose(*shape, dtype=dtype, target=EMULATED)(x), x.T)
+    assert np.array_equal(elementwise.transpose(*shape, dtype=dtype, target=target)(x), x.T)
 
 
 # ------------------------------------------------------------------------------------------- schedules

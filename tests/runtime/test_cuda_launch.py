@@ -673,3 +673,21 @@ def test_the_demo_goes_to_the_gpu(
     assert lines[0] == "NVIDIA H200, 132 SMs, compute capability 9.0" and lines[1].startswith("NVIDIA H200: 989 TFLOP/s float16")
     row = next(line for line in lines if line.startswith("softmax"))
     assert row.endswith("WRONG") and "  0.25  " in row, "the device's clock"
+
+
+def test_a_kernel_that_prints_is_waited_for(driver: FakeDriver, emitted: None) -> None:
+    @T.prim_func
+    def shows(X: T.Tensor((4,), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            T.print(X[0], msg="first")
+            X[0] = 1
+
+    kernel = tileworkbench.compile(shows, target="cuda")
+    assert kernel.executable.plan.prints and not kernel.executable.plan.status
+    x = FakeArray(np.zeros(4, np.float32))
+    for turn in range(1, 5):
+        kernel(x)
+        assert driver.get("synced") == turn
+    driver.set("capturing", 1)
+    kernel(x)
+    assert driver.get("synced") == 4

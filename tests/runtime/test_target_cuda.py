@@ -196,13 +196,11 @@ def test_flags_go_to_the_compiler(no_driver: None) -> None:
 
 
 def test_an_array_that_begins_anywhere() -> None:
-    """Accesses of 16 bytes need addresses that are multiples of 16: a slice is refused, a copy of it is not."""
+    """Accesses of 16 bytes need addresses that are multiples of 16; a slice, which begins elsewhere, gets narrower ones."""
     kernel = tileworkbench.compile(copied(16, 64), target="emulate:sm_80", out_idx=-1)
     assert "twb_write<4>" in kernel.source
     room = np.arange(8 + 16 * 64, dtype=np.float32)
     start = -room.ctypes.data // 4 % 4 + 1
     shifted = room[start : start + 16 * 64].reshape(16, 64)
-    with pytest.raises(ArgumentError, match="argument X: it begins at an address that is no multiple of 16 bytes") as caught:
-        kernel(shifted)
-    assert "pass a copy" in caught.value.hint
+    np.testing.assert_array_equal(kernel(shifted), shifted)
     np.testing.assert_array_equal(kernel(shifted.copy()), shifted)

@@ -37,6 +37,7 @@ from ..ir.stmt import (
 from ..layout.algebra import Array
 from ..layout.fragments import Fragment, flat, is_formula, own_registers
 from .matrix_units import MatrixUnit, product_unit
+from .uses import uses
 from .whole_rows import whole_rows
 
 MAX_VECTOR_BYTES = 16
@@ -199,6 +200,9 @@ class _Placer:
                         why = "a loop of unknown size touches it" if placed is None else self.why_not(node, stmt, placed)
                         if why:
                             self.keep_shared(node.buffer, why)
+                if placed is not None and placed.copies > 1 and reads_back(stmt, frozenset(self.out.fragments)):
+                    for written in [n.buffer for n in walk(stmt) if isinstance(n, Store) and n.buffer in self.out.fragments]:
+                        self.keep_shared(written, "several threads would hold what one of them reads from memory that it writes")
             case Reduce(_, src, dst, dim):
                 if src.buffer in self.out.fragments and not is_whole(src):
                     self.keep_shared(src.buffer, "a reduction takes a part of it")
@@ -225,6 +229,13 @@ class _Placer:
         if any(np.any((at < 0) & busy) or np.any((at >= size) & busy) for at, size in zip(wanted, node.buffer.static_shape(), strict=True)):
             return "a loop reaches over its edge"
         return "" if own_registers(placed, self.out.fragments[node.buffer], wanted) is not None else "a thread would need another thread's cell"
+
+
+def reads_back(loop: ParallelFor, held: frozenset[Buffer]) -> bool:
+    """Whether an iteration reads memory (anything but `held` and its own buffers) that an iteration writes: one thread must run it then."""
+    found = uses(loop.body)
+    memory = [{b.root for b in part if b not in held and b.root.scope not in ("local", "var")} for part in (found.read, found.written)]
+    return bool(memory[0] & memory[1])
 
 
 def cells_at(indices: tuple[Expr, ...], loop_vars: tuple[Var, ...], placed: Fragment) -> Array | None:

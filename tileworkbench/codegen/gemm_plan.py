@@ -34,7 +34,8 @@ K_BLOCK = 256  # a strip of 64 float32 columns by 256 is 64 KiB and streams from
 PACKED_BYTES = 1 << 20  # of b packed at once: half of an L2 of 2 MiB, which the panels of a and c stream through
 K_MOST = 2048  # steps of k between two visits of c where all of b is packed
 _MAX_VECTORS = 8
-_FEW = 64  # rows done twice are at most one in so many
+_FEW = 64  # rows done twice are at most one in so many,
+_TWICE = 2  # or so many and at most one in half as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,8 @@ def plan_gemm(spec: GemmSpec) -> GemmPlan:
     most = min((_cost(spec, columns, v), v) for v in range(1, min(_MAX_VECTORS, columns) + 1))[1]
     strips = _even_runs(columns, most)
     panels = _even_runs(spec.m, _most_rows(spec.isa, most))
-    one_kernel = len(panels) == 2 and panels[1].count * _FEW <= spec.m and spec.acc == spec.sum
+    twice = panels[-1].count
+    one_kernel = len(panels) == 2 and twice * (_FEW // 2 if twice <= _TWICE else _FEW) <= spec.m and spec.acc == spec.sum
     tail = spec.n - (columns - 1) * lanes
     pack_a = suffix(spec.a) != suffix(spec.acc)
     convert_b = suffix(spec.b) != suffix(spec.acc)

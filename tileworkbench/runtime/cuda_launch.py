@@ -80,11 +80,23 @@ class Program:
             driver.leave(before)
         self.run = self._make(names, dims, scalars)
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether a call waits for its launches: they may fail, or print."""
+        return bool(self.status) or self.plan.prints
+
     def failed(self, stream: int) -> int:
-        """Wait for the stream; what the failed assertion left in `status`, which is 0 again afterwards. 0: none, or the stream is being captured."""
-        if not self.status or self.driver.is_capturing(stream):
+        """Wait for the stream, if a call must; what the failed assertion left in `status`, which is 0 again afterwards.
+
+        0: none, or the stream is being captured.
+        """
+        if not self.must_wait or self.driver.is_capturing(stream):
             return 0
         self.driver.call("cuStreamSynchronize", stream)
+        if self.plan.prints:
+            _flush()
+        if not self.status:
+            return 0
         found = ctypes.c_uint()
         self.driver.call("cuMemcpyDtoH_v2", ctypes.byref(found), self.status, 4)
         if found.value:
@@ -102,6 +114,11 @@ class Program:
             }  # fmt: skip
         name = ", ".join(k.name for k in self.plan.kernels)
         return make_run(", ".join(head), self.plan.lines, lambda i: self.launches[i].lines(i, pointers), known, name)
+
+
+def _flush() -> None:
+    """What kernels print goes to C's standard output, and stays there until that is full."""
+    ctypes.CDLL(None).fflush(None)
 
 
 class _Launch:

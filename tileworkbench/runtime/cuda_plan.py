@@ -75,6 +75,7 @@ class Plan:
     status: str = ""
     host: tuple[HostLine, ...] = ()
     workspaces: tuple[tuple[str, str], ...] = ()  # (name, bytes)
+    prints: bool = False  # whether a kernel prints, so that a call waits for what it has to say
 
     @property
     def lines(self) -> tuple[HostLine, ...]:
@@ -91,14 +92,20 @@ class Plan:
     def data(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         kernels = [asdict(replace(k, params=tuple(replace(p, spec=_bare(p.spec)) for p in k.params))) for k in self.kernels]
-        return {"kernels": kernels, "status": self.status, "host": [asdict(line) for line in self.host], "workspaces": self.workspaces}
+        return {
+            "kernels": kernels,
+            "status": self.status,
+            "host": [asdict(line) for line in self.host],
+            "workspaces": self.workspaces,
+            "prints": self.prints,
+        }
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Plan:
         """The inverse of `data`."""
         host = tuple(HostLine(**line) for line in data["host"])
         workspaces = tuple((str(name), str(text)) for name, text in data["workspaces"])
-        return Plan(tuple(_kernel(k) for k in data["kernels"]), str(data["status"]), host, workspaces)
+        return Plan(tuple(_kernel(k) for k in data["kernels"]), str(data["status"]), host, workspaces, bool(data["prints"]))
 
 
 def parameters_of(kernel: Kernel) -> tuple[list[str], list[str], list[str]]:
@@ -116,7 +123,7 @@ def plan_of(source: CudaSource, dims: Sequence[str], scalars: Sequence[str], arc
             raise UnsupportedError(f"kernel {kernel.name} needs sm_90 (clusters, tensor maps or programmatic launch), and is compiled for {arch}")
     host = host_lines(source.host, names) if source.host else ()
     workspaces = tuple((b.name, _size(b, names)) for b in source.workspaces)
-    return Plan(tuple(_plan(k, names) for k in source.kernels), source.status, host, workspaces)
+    return Plan(tuple(_plan(k, names) for k in source.kernels), source.status, host, workspaces, "twb_print(" in source.text)
 
 
 def _size(buffer: Buffer, names: Mapping[str, str]) -> str:

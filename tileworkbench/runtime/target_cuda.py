@@ -28,7 +28,7 @@ from .arrays import library_of
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
-from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
+from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion, remarks_of
 from .expressions import HELPERS, evaluate
 from .fastcall import Slow
 from .fingerprint import fingerprint
@@ -47,7 +47,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "2"
+ABI = "5"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -111,7 +111,7 @@ class Compiled:
         if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
             return None
         ordinal, program = next(iter(self._programs.items()))
-        check = (lambda stream: self._wait(program, stream)) if program.status else None
+        check = (lambda stream: self._wait(program, stream)) if program.must_wait else None
         return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1, alignments=self.alignments)
 
     def program(self, ordinal: int) -> Program:
@@ -168,7 +168,7 @@ class Compiled:
         return [int(eval(text, HELPERS, values)) for _, text in self.plan.workspaces]  # the text is ours
 
     def _wait(self, program: Program, stream: int) -> None:
-        if program.status:
+        if program.must_wait:
             code = program.failed(stream)
             if code:
                 self.fail(code)
@@ -197,7 +197,7 @@ class Compiled:
     def facts(self) -> CompileFacts:
         known = self._facts
         spilt = tuple(f"{k.name} keeps {k.local_bytes} bytes a thread in device memory for want of registers" for k in self.kernels if k.spills)
-        notes = (*spilt, *known["warnings"])
+        notes = (*spilt, *known["warnings"], *known["remarks"])
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
     def machine(self) -> Machine:
@@ -247,7 +247,7 @@ class CudaTarget:
             (folder / "kernel.cu").write_text(source.text)
             (folder / "kernel.cubin").write_bytes(made.cubin)
             times = {"passes_ms": (middle - start) * 1e3, "compiler_ms": (time.perf_counter() - middle) * 1e3}
-            return json_facts(made) | times | {"plan": plan.data()}
+            return json_facts(made) | times | {"plan": plan.data(), "remarks": remarks_of(records)}
 
         entry, was_cached = disk.get_or_build(key, build)
         compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, translate, anywhere)

@@ -24,6 +24,7 @@ from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
 from .lowering import Step
+from .meet_outside import meet_outside
 from .narrow_indices import narrow_indices
 from .order_atomics import order_atomics
 from .overlap_products import overlap_products
@@ -66,6 +67,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(keep_values),
         Step(split_grid_syncs, because="own_tiles leaves single elements of threads' own buffers, which get memory here"),
         Step(insert_barriers, because="speaks of the author's threads; spread_threads knows where a block's program needs barriers"),
+        Step(meet_outside, because="insert_barriers puts them where they are needed, also into branches of single threads"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),

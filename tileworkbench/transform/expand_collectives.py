@@ -136,6 +136,8 @@ class _Expanding:
             out += (Collective("shfl", first, (held, Const(0, INT32))), put(first))
         if of_block and self.count > WARP:
             out += self.among_warps(held, put, op, work, s)
+        elif of_block:
+            out.append(Sync(span=s.span))  # which insert_barriers takes it for
         return (*out, Let(s.result, cast(held, s.result.type), span=s.span))
 
     def contribution(self, op: str, value: Expr, result: DType) -> tuple[Expr, DType]:

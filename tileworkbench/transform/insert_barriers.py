@@ -46,7 +46,7 @@ from ..ir.stmt import (
 from .barriers import leaves, runs
 from .names import Names
 
-_TOGETHER = (Sync, Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
+_TOGETHER = (Copy, Fill, Gemm, Reduce, Scan, ParallelFor)  # the block is together before and after these
 Owner = tuple[object, ...] | None  # which index tells the threads apart, or None
 
 
@@ -229,8 +229,14 @@ class _Barriers:
 
 
 def _is_meeting(stmt: Stmt) -> bool:
-    """Whether the block is together before and after `stmt`. A warp that exchanges values does not wait for the others."""
-    return isinstance(stmt, _TOGETHER) or isinstance(stmt, Collective) and stmt.op.startswith("block_")
+    """Whether the block is together before and after `stmt`. A warp that comes together or exchanges values does not wait for the others."""
+    match stmt:
+        case Sync(scope):
+            return scope != "warp"
+        case Collective(op):
+            return op.startswith("block_")
+        case _:
+            return isinstance(stmt, _TOGETHER)
 
 
 def _copy(since: _Since) -> _Since:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ..analysis.int_ranges import ANY, Range, add_ranges, bit_ceiling, divide_ranges, fits, mod_range, mul_ranges, of_type, subtract_ranges
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import index, int32
+from ..ir.device import Registers
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from ..ir.lowered import Address, Element, Grid, LibraryCall, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, map_children, replace, rewrite
@@ -22,6 +23,7 @@ from ..ir.stmt import Kernel, Let, Stmt
 
 # blocks of a grid in x, y, z. Source: CUDA C++ Programming Guide, technical specifications per compute capability
 _MOST_BLOCKS = ((1 << 31) - 1, 65535, 65535)
+_MOST_STAY = 1 << 16  # blocks that stay: one for a multiprocessor, of which no GPU has so many
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 
@@ -50,6 +52,7 @@ class _Narrow:
     def bind(self, var: Var, known: Range) -> Var:
         self.ranges[var.name] = known
         if var.type != INDEX or not fits(known):
+            self.narrow.discard(var.name)  # a name may be bound again, behind where the other binding is seen
             return var
         self.narrow.add(var.name)
         return int32(var)
@@ -65,12 +68,11 @@ class _Narrow:
                 (first, low), (last, high) = self.index(start), self.index(stop)
                 lowest, highest = (low, high) if step > 0 else (high, low)
                 inside: Range = (lowest[0], None if highest[1] is None else highest[1] - 1 if step > 0 else highest[1])
-                ends = add_ranges((lowest[0], highest[1]), (min(step, 0), max(step, 0)))  # the variable passes the end by a step
+                most = _MOST_STAY if stmt.by is not None else max(step, 0)
+                ends = add_ranges((lowest[0], highest[1]), (min(step, 0), most))  # the variable passes the end by a step
                 small = fits(ends)
+                var = self.bind(var, inside if small else (inside[0], None))
                 self.ranges[var.name] = inside
-                if small:
-                    self.narrow.add(var.name)
-                    var = int32(var)
                 inner = tuple(self.stmt(s) for s in body)
                 return replace(stmt, var=var, start=_as(first, small), stop=_as(last, small), body=inner)
             case SetElement(_, offset, value):
@@ -95,7 +97,7 @@ class _Narrow:
         match e:
             case _ if e.dtype == INDEX:
                 return _as(self.index(e)[0], False)
-            case Element(_, offset) | Address(_, offset):
+            case Element(_, offset) | Address(_, offset) | Registers(_, offset):
                 return replace(e, offset=self.index(offset)[0])
             case Binary(op, a, b) if op in _COMPARE and a.dtype == INDEX:
                 left, right = self.index(a)[0], self.index(b)[0]

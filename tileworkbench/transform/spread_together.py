@@ -3,8 +3,8 @@
 Before:  tx: x = A[tx]; s[tx] = x; gemm c <- a @ b; C[tx] = c[0, tx]
 After:   tx: x = A[tx]; s[tx] = x; sync block; (c's cells that this thread sums); sync block; C[tx] = c[0, tx]
 
-The block is together where such an operation starts and ends, so all of its threads must come there. `insert_barriers` counts on that: barriers
-between two statements of which an operation stands between are placed here, where memory passes between threads.
+The block is together where such an operation starts and ends, and `meet_outside` has seen to it that all threads come there. `insert_barriers`
+counts on that: barriers between two statements of which an operation stands between are placed here, where memory passes between threads.
 
 Requires: copies and fills as parallel loops, single atomics, no operation on a thread's own buffers.  Preserves: launches whose threads are not
 visible, and those without tile operations.
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.uniform import Uniformity
-from ..base.errors import UnsupportedError
 from ..ir.expr import Buffer, Expr
 from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, Sync, While
@@ -50,7 +48,6 @@ class _Together(Spread):
 
     def __init__(self, launch: Launch, arch: int, names: Names, certain: Sequence[Region]) -> None:
         super().__init__(launch, arch, names, certain)
-        self.uniform = Uniformity(launch)
         self.since_read = set(self.read)
         self.since_wrote = set(self.wrote)
 
@@ -67,7 +64,6 @@ class _Together(Spread):
                 self.forget()
                 out.append(stmt)
             elif isinstance(stmt, (If, For, PipelinedFor, While)) and _has_operation((stmt,)):
-                self.require_all(stmt)
                 self.of_threads(out, [*head(stmt)], stmt)
                 out += self.stmt(stmt)
             else:
@@ -81,17 +77,6 @@ class _Together(Spread):
         reads, writes = self.shared(nodes)
         self.barrier(out, reads, writes, stmt)
         self.since_read, self.since_wrote = self.since_read | reads, self.since_wrote | writes
-
-    def require_all(self, stmt: If | For | PipelinedFor | While) -> None:
-        """Refuse an operation that some threads may not come to."""
-        parts: list[Node] = [*head(stmt)]
-        apart = not isinstance(stmt, If) and self.uniform.leaves_apart(stmt.body)
-        if apart or not self.uniform.all_uniform(parts):
-            operation = next(n for n in walk(stmt) if isinstance(n, TILE_OPERATIONS))
-            raise UnsupportedError(
-                "an operation of the whole block that not all of its threads come to", span=operation.span,
-                hint="move it out of the branch or loop that depends on the thread",
-            )  # fmt: skip
 
     def around(self, body: Body, again: list[Expr], are_blocks: bool = False) -> Body:
         self.remember()

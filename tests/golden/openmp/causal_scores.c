@@ -71,89 +71,6 @@ static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
 #ifdef TWB_APART
-extern __attribute__((visibility("hidden"))) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
-#else
-static __attribute__((noinline, unused)) void twb_5x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
-    __builtin_prefetch(c + 0 * ldc, 1);
-    __builtin_prefetch(c + 1 * ldc, 1);
-    __builtin_prefetch(c + 2 * ldc, 1);
-    __builtin_prefetch(c + 3 * ldc, 1);
-    __builtin_prefetch(c + last * ldc, 1);
-    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
-    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
-    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
-    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
-    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
-    int64_t x = 0;
-    for (int64_t end = k < 256 ? k : k - 64;; end = k) {
-        while (x < end - 1) {
-            {
-                const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-                const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-                const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-                const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-                const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-                const twb_v16f32 a4 = a[last * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-                b += ldb; x++;
-            }
-            {
-                const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-                const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-                const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-                const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-                const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-                const twb_v16f32 a4 = a[last * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-                b += ldb; x++;
-            }
-        }
-        if (end == k) break;
-        for (int64_t i = 0; i < 5; i++) { const float *row = c + (i < 4 ? i : last) * ldc; __builtin_prefetch(row + 0, 1); __builtin_prefetch(row + 16, 1); __builtin_prefetch(row + 32, 1); __builtin_prefetch(row + 48, 1); }
-    }
-    if (!clear) {
-        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
-        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
-        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
-        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
-        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
-        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
-        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
-        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
-        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
-        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
-        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
-        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
-        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
-        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
-        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
-        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
-        c4_0 += *(const twb_v16f32 *)(c + last * ldc + 0);
-        c4_1 += *(const twb_v16f32 *)(c + last * ldc + 16);
-        c4_2 += *(const twb_v16f32 *)(c + last * ldc + 32);
-        c4_3 += *(const twb_v16f32 *)(c + last * ldc + 48);
-    }
-    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
-    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
-    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
-    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
-    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
-    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
-    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
-    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
-    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
-    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
-    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
-    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
-    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
-    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
-    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
-    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
-    *(twb_v16f32 *)(c + last * ldc + 0) = c4_0;
-    *(twb_v16f32 *)(c + last * ldc + 16) = c4_1;
-    *(twb_v16f32 *)(c + last * ldc + 32) = c4_2;
-    *(twb_v16f32 *)(c + last * ldc + 48) = c4_3;
-}
-#endif
-#ifdef TWB_APART
 extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
 #else
 static __attribute__((noinline, unused)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
@@ -291,7 +208,7 @@ static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_6
         for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 5, clear);
     }
     for (int64_t i = 54; i < 64; i += 5) {
-        for (int64_t j = 0; j < 64; j += 64) twb_5x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 4, clear);
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(64, a + i * 64 + 0, 64, pb + j * 64, 64, c + i * 64 + j, 64, 4, clear);
     }
 }
 

@@ -11,7 +11,7 @@ TWB_FN int32_t twb_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from ...base.cpu import Isa
@@ -51,25 +51,35 @@ def library(names: Iterable[str], isa: Isa | None = None) -> str:
     `isa` lets functions use instructions of this processor that its compiler flags do not name.
     Raises: KeyError for a name that is not in `FUNCTIONS`.
     """
-    done: dict[str, CFunction] = {}
-    for name in names:
-        _add(name, done)
+    return _text(_with_needs(names), isa, CFunction.text)
+
+
+def file_apart(names: Iterable[str], isa: Isa | None = None) -> str:
+    """The C file of the functions that `library(names)` leaves to be compiled apart; "" for none.
+
+    One for all: they go together in kernels, and a run of the compiler for each would cost as much as half of what it does.
+    """
+    apart = [f for f in _with_needs(names).values() if f.is_apart]
+    return _text(_with_needs(f.name for f in apart), isa, lambda f: f.alone() if f.is_apart else f.text()) if apart else ""
+
+
+def _text(functions: Mapping[str, CFunction], isa: Isa | None, spell: Callable[[CFunction], str]) -> str:
     parts = [PRELUDE]
-    if isa is not None and isa.has("avx512_bf16") and "twb_copy_f32_to_bf16" in done:
+    if isa is not None and isa.has("avx512_bf16") and "twb_copy_f32_to_bf16" in functions:
         parts.append("#define TWB_AVX512_BF16\n")
-    for f in done.values():
+    for f in functions.values():
         if f.declares not in parts:
             parts.append(f.declares)
-        parts.append(f.text())
+        parts.append(spell(f))
     return "".join(parts)
 
 
-def files_apart(names: Iterable[str], isa: Isa | None = None) -> tuple[str, ...]:
-    """A C file for each function that `library(names)` leaves to be compiled apart."""
+def _with_needs(names: Iterable[str]) -> dict[str, CFunction]:
+    """The functions by name with everything they need, callees first."""
     done: dict[str, CFunction] = {}
     for name in names:
         _add(name, done)
-    return tuple(library(f.needs, isa) + f.alone() for f in done.values() if f.is_apart)
+    return done
 
 
 def _add(name: str, done: dict[str, CFunction]) -> None:

@@ -74,9 +74,9 @@ class CFunction:
         return f"TWB_FN {self.head} {{{inner}}}\n"
 
     def alone(self) -> str:
-        """The definition in a C file of its own, without what it needs."""
+        """The definition in a C file that is compiled apart, without `declares`."""
         body = self.body.strip().replace("\n", "\n    ")
-        return f"{self.declares}{HIDDEN} {self.head} {{\n    {body}\n}}\n"
+        return f"{HIDDEN} {self.head} {{\n    {body}\n}}\n"
 
 
 def function(head: str, body: str, *needs: str, declares: str = "", **values: str) -> CFunction:
