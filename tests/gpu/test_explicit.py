@@ -108,6 +108,7 @@ EVERY: dict[str, PrimFunc] = {
     **{name: make(m, n, k, **more) for name, (make, (m, n, k), more) in PRODUCTS.items()}, "started products": programs.started_products(512),
     "handed over": programs.handed_over(4), "attention": programs.attention(256, 512), "without roles": programs.without_roles(128, 256),
     "by thread index": programs.by_thread_index(3), "running on": programs.running_on(512, by_block=False),
+    "running on, by block": programs.running_on(512, by_block=True),
  "unrolled": programs.unrolled(),
 }  # fmt: skip
 

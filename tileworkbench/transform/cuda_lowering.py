@@ -23,6 +23,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
+from .loops_of_roles import loops_of_roles
 from .lowering import Step
 from .meet_outside import meet_outside
 from .narrow_indices import narrow_indices
@@ -59,6 +60,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
         Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),
+        Step(loops_of_roles),
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
