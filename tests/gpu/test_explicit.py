@@ -113,6 +113,24 @@ EVERY: dict[str, PrimFunc] = {
 }  # fmt: skip
 
 
+def text(program: PrimFunc) -> str:
+    """The kernel's own text."""
+    return translate_gpu(program.kernel, "sm_90a")[0].text.split("__global__")[-1]
+
+
+def test_roles_share_no_loop_and_meet_only_where_the_author_says() -> None:
+    made = text(programs.barrier_pipe(128, 128, 256))
+    assert made.count("for (int32_t ko") == 2 and made.count("twb_sync()") == 1 and "twb_bar_sync" not in made
+    assert made.count("if (group == 1)") == 1 and made.count("twb_wgmma_wait<0>") == 1
+
+
+def test_a_role_meets_itself_and_shows_what_it_wrote() -> None:
+    made = text(programs.two_halves(64, 128, 192))
+    assert "twb_bar_sync(15, 128)" in made and "twb_bar_sync(14, 128)" in made
+    made = text(programs.handed_over(3)).split("twb_mbarrier_arrive(")[0]
+    assert made.count("twb_fence_proxy_async()") >= 2  # the author's, and the one before an arrival
+
+
 @pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_is_spilt_or_serialised(name: str) -> None:
