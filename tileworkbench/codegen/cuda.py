@@ -16,8 +16,8 @@ from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
-from ..ir.expr import Buffer, Const, Expr, Select, Var
-from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
+from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
+from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import replace
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
@@ -61,9 +61,12 @@ class _Emitter(CStatements):
         """The whole text."""
         body = self.host(self.kernel.body, ())
         is_flat = all(isinstance(stmt, RunKernel) for stmt in body)
-        text, lines = self.out.text(), dict(self.out.spans)
+        theirs = "".join(text.rstrip("\n") + "\n" for text in self.kernel.imports)
+        text, lines = theirs + self.out.text(), {number + theirs.count("\n"): span for number, span in self.out.spans.items()}
+        flags = ("--device-as-default-execution-space",) if theirs else ()  # plain C functions run on the device
+        host = () if is_flat else body
         return CudaSource(
-            text, tuple(self.kernels), asserts=asserts_of(self.kernel), lines=lines, host=() if is_flat else body, workspaces=tuple(self.allocated)
+            text, tuple(self.kernels), flags=flags, asserts=asserts_of(self.kernel), lines=lines, host=host, workspaces=tuple(self.allocated)
         )
 
     def host(self, body: Body, bound: tuple[Var, ...]) -> Body:
@@ -252,6 +255,8 @@ class _Emitter(CStatements):
         return self.expr(e, tight)
 
     def address(self, buffer: Buffer, offset: Expr) -> str:
+        if buffer.scope == "var":
+            return f"&{c_name(buffer.name)}"
         if isinstance(offset, Const) and offset.value == 0:
             return c_name(buffer.name)
         return f"{c_name(buffer.name)} + {self.narrow(offset, 10)}"
@@ -271,6 +276,9 @@ class _Emitter(CStatements):
                 return self.device_call(name, args, constants)
             case Registers():
                 return self.registers(e)
+            case CallExtern(name, args):
+                plain = [self.call("twb_pointer", self.plain(a)) if isinstance(a, Address) else self.value(a, 0) for a in args]
+                return f"{name}({', '.join(plain)})"
             case MapOf(number):
                 return f"&{self.maps[number]}"
             case _:
