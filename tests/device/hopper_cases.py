@@ -141,13 +141,13 @@ TMA = (
     twb_mbarrier_wait(bar, 0);
     for (int i = twb_thread_x(); i < 16384; i += 128) dump[i] = s[i];
     twb_sync();
-    if (twb_thread_x() == 0) { twb_fence_proxy_async(); twb_tma_store_2d(&out, s, x, y); twb_bulk_commit(); twb_bulk_wait<0>(); }
+    if (twb_thread_x() == 0) { twb_fence_proxy_async(); twb_tma_store_2d(&out, s, x < 0 ? 0 : x, y < 0 ? 0 : y); twb_bulk_commit(); twb_bulk_wait<0>(); }
 }"""
 )
 
 
 def _tma(span: int, box: tuple[int, int], x: int, y: int) -> Case:
-    """Load a box that leaves the tensor, show the raw tile, store it again."""
+    """Load a box that leaves the tensor, show the raw tile, store it again; stores cannot begin before the tensor, so from its edge on."""
     source = rng(4).integers(0, 60000, (128, 96)).astype(np.uint16)
 
     def args() -> list[Any]:
@@ -158,7 +158,9 @@ def _tma(span: int, box: tuple[int, int], x: int, y: int) -> Case:
         for j in range(box[1]):
             for i in range(box[0]):
                 if 0 <= y + j < 128 and 0 <= x + i < 96:
-                    tile[j, i] = stored[y + j, x + i] = source[y + j, x + i]
+                    tile[j, i] = source[y + j, x + i]
+                if max(y, 0) + j < 128 and max(x, 0) + i < 96:
+                    stored[max(y, 0) + j, max(x, 0) + i] = tile[j, i]
         at = np.arange(tile.nbytes)
         dump[at ^ (at >> 3 & {128: 0x70, 64: 0x30, 32: 0x10, 0: 0}[span])] = tile.view(np.uint8).ravel()
         return {1: stored, 2: dump}
