@@ -24,6 +24,7 @@ from tileworkbench.bench.gpu.result import FAILED, GOOD, REFUSED, WRONG, Result
 from tileworkbench.bench.gpu.roof import roof_seconds
 from tileworkbench.bench.gpu.table import Found, run
 from tileworkbench.runtime import toolchain
+from tileworkbench.runtime.nvrtc import find_nvrtc
 
 
 # ------------------------------------------------------------------------------------------- timing
@@ -245,17 +246,26 @@ for line in sys.stdin:
 
 
 def helper(text: str = WORKER, **limits: float) -> Helper:
-    return Helper([sys.executable, "-c", text], **{"start_s": 30.0, "play_s": 1.0, **limits})
+    return Helper([sys.executable, "-c", text], **{"start_s": 60.0, "play_s": 60.0, **limits})
 
 
 def test_the_run_goes_on_after_a_hang_a_crash_and_a_lost_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tileworkbench.bench.gpu.table.chosen", lambda only: [0, 1, 2, 3, 4])
-    found = run((), str(tmp_path / "found.json"), helper())
+    found = run((), str(tmp_path / "found.json"), helper(play_s=5.0))
     assert [r.status for r in found.results] == [GOOD, FAILED, FAILED, FAILED, GOOD]
-    assert [r.why for r in found.results] == ["", "no answer within 1 s", "its process ended with status 7", "", ""]
+    assert [r.why for r in found.results] == ["", "no answer within 5 s", "its process ended with status 7", "", ""]
     assert found.about["gpu"] == "made up" and found.results[0].notes == ("a",)
+    assert found.results[4].problem.floor == 0.97
     kept = json.loads((tmp_path / "found.json").read_text())
     assert [r["status"] for r in kept["results"]] == [r.status for r in found.results] and kept["results"][0]["alt"] == 1.5
+
+
+def test_a_first_version_has_floors_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = chosen(["first"])[2]
+    monkeypatch.setattr("tileworkbench.bench.gpu.table.chosen", lambda only: [number])
+    found = run(["first"], None, helper(WORKER.replace('"alt": 1.5', '"alt": 0.9')))
+    assert found.is_within and found.results[0].problem.floor == 0.85
+    assert not run([], None, helper(WORKER.replace('"alt": 1.5', '"alt": 0.9'))).is_within
 
 
 def test_without_a_gpu_the_command_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,6 +290,21 @@ sys.meta_path.insert(0, Block())
 import tileworkbench.bench.__main__, tileworkbench.bench.gpu.worker, tileworkbench.bench.gpu.table, tileworkbench.runtime.target_cuda
 """
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
+def test_kernels_are_compiled_without_a_gpu(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["gpu", "--only", "transpose", "--compile-only", "sm_80", "--json", str(tmp_path / "found.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0].startswith("kernel for sm_80")
+        and lines[2].startswith("transpose 8192x8192 f32")
+        and lines[-1] == "2 of 2 without spills and warnings"
+    )
+    kernels = json.loads((tmp_path / "found.json").read_text())["kernels"]
+    assert all(k["registers"] > 8 and k["shared_bytes"] > 8000 and k["spilt_bytes"] == 0 for k in kernels)
+    assert main(["gpu", "--only", "transpose", "--compile-only", "sm_12"]) == 1
+    assert "there is no GPU architecture 'sm_12'" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------- the table

@@ -1,6 +1,7 @@
 /* A CUDA driver for tests: two GPUs that run nothing and remember what they were asked. Only what `runtime.libcuda` names is here. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define API __attribute__((visibility("default"))) int
@@ -73,6 +74,7 @@ API cuEventSynchronize(uint64_t e) { (void)e; return OK; }
 API cuEventDestroy_v2(uint64_t e) { (void)e; return OK; }
 API cuEventElapsedTime(float *ms, uint64_t a, uint64_t b) { (void)a; (void)b; *ms = 0.25f; return OK; }
 API cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { memcpy(to, (const void *)from, n); return OK; }
+API cuMemAlloc_v2(uint64_t *p, size_t n) { *p = (uint64_t)aligned_alloc(256, (n + 255) & ~(size_t)255); return OK; }
 API cuMemsetD32_v2(uint64_t p, unsigned v, size_t n) { for (size_t i = 0; i < n; ++i) ((unsigned *)p)[i] = v; return OK; }
 API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *dims, const uint64_t *strides, const unsigned *box,
                            const unsigned *every, int interleave, int swizzle, int promotion, int fill) {

@@ -227,6 +227,7 @@ def test_what_cannot_be_proved_stays_synchronous_and_says_why(kind: str) -> None
     made = compiled(left_synchronous(kind))
     (why,) = remarks(made)
     assert WHY[kind] in why and "cp_async" not in made.source
+    assert any(note.startswith("test_pipeline_copies.py:") and note.endswith(why) for note in made.facts().notes)
     for trips in (1, 4):
         a, b, c = random(0, 16, 128), np.zeros((16, 128), np.float16), np.zeros((16, 16), np.float16)
         b = a if kind == "writes" else b
@@ -263,6 +264,26 @@ def test_elements_outside_that_are_not_zero_stay_synchronous() -> None:
 def test_an_older_architecture_says_so_once() -> None:
     _, records = translate_cuda(product(2).kernel, "sm_75")
     assert [r.text for record in records for r in record.remarks] == ["no copy runs ahead: sm_75 has no asynchronous copies"]
+
+
+def test_visible_threads_copy_in_turn() -> None:
+    @T.prim_func
+    def visible(A: T.Tensor((64, 32), "float32"), C: T.Tensor((64, 32), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            a = T.alloc_shared((16, 32), "float32")
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[k * 16, 0], a)
+                T.sync_threads()
+                for i in T.serial(16):
+                    C[k * 16 + i, tx] = a[i, tx] + 1
+                T.sync_threads()
+
+    made = compiled(visible)
+    assert remarks(made) == ["no copy runs ahead: the launch's threads are visible"]
+    a, c = random(0, 64, 32, dtype="float32"), np.zeros((64, 32), np.float32)
+    assert run(made, 1, A=a, C=c) == []
+    np.testing.assert_array_equal(c, a + 1)
 
 
 def test_a_manual_schedule_gives_the_same_numbers() -> None:

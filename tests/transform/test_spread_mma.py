@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileworkbench.language as T
+from tileworkbench import compile
 from tileworkbench.base.dtypes import DType
 from tileworkbench.device import from_text, library
 from tileworkbench.emulator import RunResult
@@ -269,6 +270,30 @@ def test_weights_of_attention_stay_in_registers(rows: int, threads: int) -> None
         assert counted.shared_loads == 0 and counted.shared_store_bytes == 64 * (rows + 256)
         assert counted.shared_load_wavefronts == counted.shared_load_ideal == 4 * counted.matrix_loads
         assert counted.shuffles == 2 * 2 * 2 * rows // 8
+
+
+def test_tiles_that_a_producer_brings() -> None:
+    """Too few rows for a warp group: the consumers of tensor copies use mma.sync, and read by matrices as ever."""
+
+    @T.prim_func
+    def mm(A: T.Tensor((32, 128), "float16"), B: T.Tensor((64, 128), "float16"), C: T.Tensor((32, 64), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=128):
+            A_s, B_s = T.alloc_shared((32, 32), "float16"), T.alloc_shared((64, 32), "float16")
+            acc = T.alloc_fragment((32, 64), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 32], A_s)
+                T.copy(B[0, k * 32], B_s)
+                T.gemm(A_s, B_s, acc, transpose_B=True)
+            T.copy(acc, C)
+
+    kernel = compile(mm, target="emulate:sm_90a")
+    a, b, c = numbers(0, (32, 128), "float16"), numbers(1, (64, 128), "float16"), np.zeros((32, 64), np.float32)
+    kernel(a, b, c)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(c, x @ y.T, rtol=0, atol=float(128 * 2.0**-23 * (abs(x) @ abs(y.T)).max()))
+    text = kernel.get_kernel_source()
+    assert "twb_ldmatrix_x4" in text and "twb_tma_load" in text and "wgmma" not in text
 
 
 def test_products_among_threads_of_the_author() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from codegen.ir_kit import F32, Var, add, block, ix, kernel, lt, mul, op, tensor, tile
+from codegen.ir_kit import BOOL, F32, Var, add, block, ix, kernel, lt, mul, op, tensor, tile
 
 import tileworkbench as twb
 import tileworkbench.language as T
@@ -17,6 +17,7 @@ from tileworkbench.ir.expr import Buffer, Const, Expr, Select
 from tileworkbench.ir.lowered import Element, SetElement
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.ir.stmt import For, If, Kernel, Let, Stmt
+from tileworkbench.kernels import gemm
 from tileworkbench.runtime import emulating
 from tileworkbench.runtime.translate_cuda import translate_cuda
 from tileworkbench.transform.drop_unused import drop_unused
@@ -135,6 +136,12 @@ def test_a_condition_from_memory_stays() -> None:
     got = after(loop(If(lt(at(B, where), Const(0.0, F32)), (SetElement(S, where, at(A, where)),))))
     assert not any(":+" in line and ("A@" in line or " s@" in line) for line in got)
     assert any("B_v@[0 :+ 4] = B@" in line for line in got)
+
+
+def test_a_name_that_is_bound_twice() -> None:
+    """Copies of a body that are written out one after the other bind the same names."""
+    parts = [If(Const(True, BOOL), (Let(J, add(mul(TX, 8), add(X, 4 * n))), SetElement(S, J, Const(float(n), F32)))) for n in (0, 1)]
+    assert after(loop(*parts))[0] == "for x in unroll(0, 4):"
 
 
 def test_what_another_turn_writes_is_not_read_before() -> None:
@@ -273,3 +280,16 @@ def test_sizes_that_the_call_says() -> None:
     (kernel,) = compiled.executable.made.kernels
     names = [p.alignment for p in kernel.params[:2]]
     assert names == [16, 16]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_of_arrays_that_begin_anywhere(arch: str) -> None:
+    """Neither asynchronous copies nor tensor maps can read such arrays."""
+    m, n, k = 64, 64, 64
+    rng = np.random.default_rng(3)
+    a, b, c = (np.zeros(64 * 64 + 8, np.float16)[1:][: 64 * 64].reshape(64, 64) for _ in range(3))
+    a[...], b[...] = rng.integers(-4, 5, (m, k)), rng.integers(-4, 5, (k, n))
+    compiled = twb.compile(gemm.program(m, n, k, 64, 64, 32, 2, "float16", "float16", False), target=f"emulate:{arch}")
+    assert re.search("twb_cp_async<16>|twb_tma_load", compiled.source)
+    compiled(a, b, c)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))

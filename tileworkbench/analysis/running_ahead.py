@@ -38,7 +38,7 @@ from .accesses import accessed, is_opaque
 from .aliasing import Aliasing
 from .async_copies import async_copy
 from .bounds import Bounds
-from .uses import uses, written_roots
+from .uses import uses
 
 
 @dataclass(slots=True)
@@ -60,7 +60,9 @@ class _Loop:
     def __init__(self, loop: PipelinedFor, launch: Launch, aliasing: Aliasing, bounds: Bounds, aligned: bool) -> None:
         self.loop, self.launch, self.aliasing, self.bounds, self.aligned = loop, launch, aliasing, bounds, aligned
         found = uses(loop.body)
-        self.bound, self.written = found.bound, written_roots(loop.body)
+        self.bound, self.written = found.bound, {b.root for b in found.written}
+        self.inside = [n for s in loop.body for n in walk(s)]
+        self.whole = [n for s in launch.body for n in walk(s)]
 
     def run(self) -> RunningAhead:
         out = RunningAhead()
@@ -87,7 +89,7 @@ class _Loop:
         for stmt in _own(self.loop.body):
             if isinstance(stmt, (Break, Return)):
                 return f"no copy runs ahead: a {type(stmt).__name__.lower()} may end the loop early", stmt
-        for node in (n for s in self.loop.body for n in walk(s)):
+        for node in self.inside:
             if isinstance(node, (DeviceCall, Specialised)):
                 return "no copy runs ahead: the loop holds asynchronous steps of its own", self.loop
             if is_opaque(node):
@@ -98,7 +100,7 @@ class _Loop:
         """Why `tile` cannot have versions, or ""."""
         if any(b.view_of is not None and b.root == tile for b in self.launch.allocs):
             return "another tile is a view of it"
-        for node in (n for s in self.launch.body for n in walk(s)):
+        for node in self.whole:
             match node:
                 case AddressOf(buffer) | Print(buffer=Buffer() as buffer) if buffer == tile:
                     return "its address is taken" if isinstance(node, AddressOf) else "it is printed"
@@ -106,7 +108,7 @@ class _Loop:
                     return f"a {type(node).__name__.lower()} reads it where it is"
                 case _:
                     pass
-        writers = [n for s in self.loop.body for n in walk(s) if tile in accessed(n)[1]]
+        writers = [n for n in self.inside if tile in accessed(n)[1]]
         if len(writers) != 1:
             return "the loop writes it elsewhere too"
         return "" if is_fresh(self.launch.body, tile) else "what an iteration leaves in it is used later"

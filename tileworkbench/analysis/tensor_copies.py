@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Load, is_const
 from ..ir.node import Node, walk
 from ..ir.stmt import (
@@ -61,10 +62,10 @@ class TensorCopy:
 
 @dataclass(slots=True)
 class TensorCopies:
-    """`found` by identity of the copy; `refused` says of the other copies into shared memory why not."""
+    """`found` by identity of the copy; `refused` says of the other copies into shared memory where they stand and why not."""
 
     found: dict[int, TensorCopy] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
+    refused: list[tuple[Span | None, str]] = field(default_factory=list)
 
 
 def tensor_copies(launch: Launch) -> TensorCopies:
@@ -90,7 +91,7 @@ class _Search:
                 case Copy() if stmt.dst.buffer.scope == "shared" and stmt.src.buffer.scope == "global":
                     why = self.why_not(stmt, body[at + 1 :], around)
                     if why:
-                        self.out.refused[id(stmt)] = why
+                        self.out.refused.append((stmt.span, why))
                 case Let(var, value) if not self.is_pure(value):
                     self.impure.add(var.name)
                 case Atomic(result=var) if var is not None:

@@ -93,9 +93,9 @@ def _cost(node: Node, lanes: int) -> float:
                 operations += SLOW_OPERATIONS if op in ("div", "pow") else 1
             case Cast() | Select():
                 operations += 1
-            case LibraryCall(_, args):
+            case LibraryCall(name, args):
                 sizes = [int(a.value) for a in args if isinstance(a, Const) and a.dtype.is_int]
-                operations += max(sizes, default=SLOW_OPERATIONS) / LANES
+                operations += max(sizes, default=SLOW_OPERATIONS) / LANES * (SLOW_OPERATIONS if "_exp2_row_" in name else 1)
             case AtomicOp():
                 total += ATOMIC_NS
             case _:

@@ -268,14 +268,11 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
     `indices` (rank of the tile, threads, registers of the loop) are the cells wanted, -1 where an iteration does nothing. The answer has one number
     per iteration, -1 where no thread does anything: that it is the same in all threads is what makes it a register.
     """
-    sizes = np.array(tile.shape)[:, None, None]
-    if np.any(indices >= sizes):
+    if any(np.any(at >= size) for at, size in zip(indices, tile.shape, strict=True)):
         return None
-    scale = np.array([prod(tile.shape[d + 1 :]) for d in range(len(tile.shape))], dtype=np.int64)[:, None, None]
-    cells = tile.cells()
-    held = np.where(cells[0] >= 0, (cells * scale).sum(axis=0), -1)  # (threads, registers): cells as numbers
+    held = _numbered(tile)
     busy = indices[0] >= 0
-    wanted = np.where(busy, (indices * scale).sum(axis=0), -1)
+    wanted = np.where(busy, _number(indices, tile.shape), -1)
     steps, first = np.nonzero(busy.any(axis=0))[0], busy.argmax(axis=0)
     out = np.full(loop.registers, -1, dtype=np.int64)
     where: dict[int, dict[int, int]] = {}  # of a thread: cell -> register
@@ -286,6 +283,20 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
         out[step] = where[thread].get(int(wanted[thread, step]), -1)
     if np.any(out[steps] < 0) or np.any((held[:, out[steps]] != wanted[:, steps]) & busy[:, steps]):
         return None
+    return out
+
+
+@cache
+def _numbered(tile: Fragment) -> Array:
+    """(threads, registers): the cell of each register as one number, -1 for none."""
+    cells = tile.cells()
+    return np.where(cells[0] >= 0, _number(cells, tile.shape), -1)
+
+
+def _number(cells: Array, shape: tuple[int, ...]) -> Array:
+    out = np.zeros(cells.shape[1:], dtype=np.int64)
+    for at, size in zip(cells, shape, strict=True):
+        out = out * size + at
     return out
 
 

@@ -74,6 +74,7 @@ class Driver:
         self.count = count.value
         self.launch: Any = self.library.cuLaunchKernelEx
         self._contexts: dict[int, int] = {}
+        self._nothing: dict[int, int] = {}  # context -> memory
         self._devices: dict[int, Device] = {}
 
     def call(self, name: str, *args: Any) -> None:
@@ -114,7 +115,9 @@ class Driver:
 
     def current_ordinal(self) -> int:
         """The device of this thread's context; 0 where it has none."""
-        device = c_int()
+        device, context = c_int(), c_void_p()
+        if self.library.cuCtxGetCurrent(byref(context)) or not context.value:  # to ask a thread without one is an error
+            return 0
         return device.value if self.library.cuCtxGetDevice(byref(device)) == 0 else 0
 
     def enter(self, ordinal: int) -> int:
@@ -154,6 +157,18 @@ class Driver:
         address, size = c_void_p(), c_size_t()
         self.call("cuModuleGetGlobal_v2", byref(address), byref(size), module, name.encode())
         return address.value or 0
+
+    def nothing(self) -> int:
+        """The address of some zeros in this thread's context, which an empty tensor may stand for."""
+        context = c_void_p()
+        self.call("cuCtxGetCurrent", byref(context))
+        found = self._nothing.get(context.value or 0)
+        if found is None:
+            address = c_void_p()
+            self.call("cuMemAlloc_v2", byref(address), 256)
+            found = self._nothing[context.value or 0] = address.value or 0
+            self.call("cuMemsetD32_v2", found, 0, 64)
+        return found
 
     def is_capturing(self, stream: int) -> bool:
         """Whether launches on the stream go into a graph and run later."""
@@ -196,7 +211,7 @@ _TYPES: dict[str, tuple[Any, ...]] = {
     "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p), "cuStreamSynchronize": (c_void_p,), "cuStreamIsCapturing": (c_void_p, c_void_p),
     "cuEventCreate": (c_void_p, c_uint), "cuEventRecord": (c_void_p, c_void_p), "cuEventSynchronize": (c_void_p,), "cuEventDestroy_v2": (c_void_p,),
     "cuEventElapsedTime": (c_void_p, c_void_p, c_void_p),
-    "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t), "cuMemsetD32_v2": (c_void_p, c_uint, c_size_t),
+    "cuMemAlloc_v2": (c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t), "cuMemsetD32_v2": (c_void_p, c_uint, c_size_t),
     "cuTensorMapEncodeTiled": (c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_int, c_int),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ir.device import Specialised
 from ..ir.node import walk
 from ..ir.stmt import Gemm, Kernel, Region, Stmt
 from .scoped import Result, Scoped
@@ -22,6 +23,13 @@ class _Look(Scoped):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Region] = []
+
+    def stmt(self, stmt: Stmt) -> Result:
+        if isinstance(stmt, Specialised):
+            for body in (stmt.setup, stmt.producer, stmt.consumers):
+                self.body(body)
+            return stmt
+        return super().stmt(stmt)
 
     def on_stmt(self, stmt: Stmt) -> Result:
         if isinstance(stmt, Gemm):

@@ -16,6 +16,7 @@ from .convert_rows import convert_rows
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
 from .end_streams import end_streams
+from .exp_rows import exp_rows
 from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_tiles import expand_tiles
@@ -97,6 +98,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
     Step(widen_floats, because="after the last step that makes arithmetic"),
     Step(convert_rows, because="widen_floats leaves one cast around what is stored"),
+    Step(exp_rows, because="takes what every step before may still join, fetch for or convert"),
     Step(place_tiles, because="expand_tiles adds tiles"),
     Step(end_streams, because="speaks of grids, which place_tiles makes"),
     Step(weigh_launches, because="counts what blocks really do, after every step that changes it"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ..analysis.int_ranges import ANY, Range, add_ranges, bit_ceiling, divide_ranges, fits, mod_range, mul_ranges, of_type, subtract_ranges
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import index, int32
+from ..ir.device import Registers
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from ..ir.lowered import Address, Element, Grid, LibraryCall, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, map_children, replace, rewrite
@@ -50,6 +51,7 @@ class _Narrow:
     def bind(self, var: Var, known: Range) -> Var:
         self.ranges[var.name] = known
         if var.type != INDEX or not fits(known):
+            self.narrow.discard(var.name)  # a name may be bound again, behind where the other binding is seen
             return var
         self.narrow.add(var.name)
         return int32(var)
@@ -67,10 +69,8 @@ class _Narrow:
                 inside: Range = (lowest[0], None if highest[1] is None else highest[1] - 1 if step > 0 else highest[1])
                 ends = add_ranges((lowest[0], highest[1]), (min(step, 0), max(step, 0)))  # the variable passes the end by a step
                 small = fits(ends)
+                var = self.bind(var, inside if small else (inside[0], None))
                 self.ranges[var.name] = inside
-                if small:
-                    self.narrow.add(var.name)
-                    var = int32(var)
                 inner = tuple(self.stmt(s) for s in body)
                 return replace(stmt, var=var, start=_as(first, small), stop=_as(last, small), body=inner)
             case SetElement(_, offset, value):
@@ -95,7 +95,7 @@ class _Narrow:
         match e:
             case _ if e.dtype == INDEX:
                 return _as(self.index(e)[0], False)
-            case Element(_, offset) | Address(_, offset):
+            case Element(_, offset) | Address(_, offset) | Registers(_, offset):
                 return replace(e, offset=self.index(offset)[0])
             case Binary(op, a, b) if op in _COMPARE and a.dtype == INDEX:
                 left, right = self.index(a)[0], self.index(b)[0]

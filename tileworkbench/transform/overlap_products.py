@@ -55,6 +55,7 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
     return (
         bool(products)
         and any(isinstance(s, DeviceCall) and s.name == RELEASE for s in body)
+        and all(_versions(s) > 1 for s in body if isinstance(s, DeviceCall) and s.name == RELEASE)  # the next turn must not wait for this one's
         and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
         and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
         and all(isinstance(s.clear, Const) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
@@ -85,6 +86,12 @@ def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> B
     results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
     end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
     return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
+
+
+def _versions(stmt: DeviceCall) -> int:
+    bar = stmt.args[0]
+    assert isinstance(bar, AddressOf)
+    return bar.buffer.static_shape()[0]
 
 
 def _slot(stmt: DeviceCall) -> Expr:

@@ -11,12 +11,12 @@ After:   if 0 < n: copy x[0] <- X[..., 0], not waited for;  commit;  if 1 < n: c
 A tile gets a version for each stage. Each iteration closes one group of copies, an empty one near the end, so that the number of a group is that of
 an iteration: the wait leaves the newest stages - 2 groups, and the barrier then makes everybody's pieces of the oldest one visible, and lets the
 version that the iteration before read be written again. With one stage the copies of an iteration are started and awaited at its beginning. What
-may run ahead is said by `analysis/running_ahead.py`; everything else stays as it is, with a remark. `order` and `stage` say only how many stages.
+may run ahead is said by `analysis/running_ahead.py`; everything else is copied in turn, with a remark. `order` and `stage` say only how many stages.
 
 Contract with spread_threads: a started copy is a write that must not come before others have finished with the tile, but not a write that others have
 to wait for: this pass has placed the wait and the barrier, at the beginning of the loop's body. When the loop is done so are its copies.
 
-Requires: tile operations; bindings and conditions of the index dtype.  Preserves: other loops, launches with visible threads.
+Requires: tile operations; bindings and conditions of the index dtype.  Preserves: everything else.
 """
 
 from __future__ import annotations
@@ -51,11 +51,8 @@ class _Pipeline(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
-        if (
-            stmt.threads_used
-            or any(isinstance(s, Specialised) for s in stmt.body)
-            or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt))
-        ):
+        has_roles = any(isinstance(s, Specialised) for s in stmt.body)
+        if has_roles or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
             return stmt
         self.launch, self.versions, self.remarks = stmt, [], []
         return super().stmt(stmt)
@@ -84,14 +81,16 @@ class _Pipeline(Scoped):
     # ------------------------------------------------------------------------------------------ one loop
     def loop(self, loop: PipelinedFor) -> Result:
         assert self.launch is not None
-        if self.arch < 80:
-            self.remarks.append(Remark(f"no copy runs ahead: sm_{self.arch} has no asynchronous copies", span=loop.span))
-            return loop
+        in_turn = replace(loop, num_stages=0, order=(), stage=())
+        if self.arch < 80 or self.launch.threads_used:
+            why = "the launch's threads are visible" if self.launch.threads_used else f"sm_{self.arch} has no asynchronous copies"
+            self.remarks.append(Remark(f"no copy runs ahead: {why}", span=loop.span))
+            return in_turn
         found = running_ahead(loop, self.launch, self.aliasing, self.bounds, self.aligned)
         self.remarks += [Remark(why, span=at.span or loop.span) for at, why in found.why]
         if loop.order or loop.stage:
             self.remarks.append(Remark("of the order and stage of the loop's statements only the number of stages is used", span=loop.span))
-        return _ahead(loop, found, self) if found.copies else loop
+        return _ahead(loop, found, self) if found.copies else in_turn
 
 
 def _stages(loop: PipelinedFor) -> int:

@@ -26,6 +26,7 @@ from ..ir.build import add, cast, index
 from ..ir.device import DeviceCall, MapOf, Specialised
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
+from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
 from .names import Names
@@ -111,7 +112,8 @@ class _Specialise:
         roles = Specialised(setup, producer, consumers, _REGISTERS.get(threads + GROUP, (0, 0)), span=launch.span)
         allocs = tuple(self.tiles.get(b, b) for b in launch.allocs) + tuple(self.made)
         forms = tuple(replace(f, buffer=self.tiles.get(f.buffer, f.buffer)) for f in launch.forms)
-        return replace(launch, body=(roles,), allocs=allocs, forms=forms, views=tuple(self.views))
+        remarks = tuple(Remark(f"the threads copy it themselves: {why}", span=span) for span, why in self.copies.refused)
+        return replace(launch, body=(roles,), allocs=allocs, forms=forms, views=tuple(self.views), remarks=(*launch.remarks, *remarks))
 
     # ------------------------------------------------------------------------------------------ barriers
     def pair_up(self, body: Body, depth: int) -> None:

@@ -56,8 +56,9 @@ from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
 from .spread_async import spread_async
+from .spread_fma import spread_product
 from .spread_mma import spread_mma
-from .spread_tiles import spread_product, spread_reduce, spread_scan
+from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 

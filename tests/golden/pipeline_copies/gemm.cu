@@ -50,18 +50,15 @@ extern "C" __global__ void __launch_bounds__(64) steps(twb_global<const twb_f16>
     const int32_t a_row = tx & 15;
     const int32_t b_row = tx & 15;
     #pragma unroll
-    for (int32_t k_1 = 0; k_1 < 1; k_1 += 1) {
+    for (int32_t i = 0; i < 2; i += 1) {
+      twb_ldmatrix_x4(twb_registers<uint32_t, 4>(a_1 + i * 4), a + now * 512 + (a_row + i * 16) * 16 + (((tx >> 4) & 1) ^ (((a_row + i * 16) & 7) >> 2)) * 8);
+    }
+    twb_ldmatrix_x4_trans(b_1, b + now * 512 + b_row * 32 + ((((tx >> 4) & 1) + (tx >> 5) * 2) ^ ((b_row & 7) >> 1)) * 8);
+    #pragma unroll
+    for (int32_t i = 0; i < 2; i += 1) {
       #pragma unroll
-      for (int32_t i = 0; i < 2; i += 1) {
-        twb_ldmatrix_x4(twb_registers<uint32_t, 4>(a_1 + i * 4), a + now * 512 + (a_row + i * 16) * 16 + ((((tx >> 4) & 1) + k_1 * 2) ^ (((a_row + i * 16) & 7) >> 2)) * 8);
-      }
-      twb_ldmatrix_x4_trans(b_1, b + now * 512 + (b_row + k_1 * 16) * 32 + ((((tx >> 4) & 1) + (tx >> 5) * 2) ^ (((b_row + k_1 * 16) & 7) >> 1)) * 8);
-      #pragma unroll
-      for (int32_t i = 0; i < 2; i += 1) {
-        #pragma unroll
-        for (int32_t j = 0; j < 2; j += 1) {
-          twb_mma_m16n8k16_f32_f16(twb_registers<float, 4>(acc_r + (j * 2 + i) * 4), twb_registers<uint32_t, 4>(a_1 + i * 4), twb_registers<uint32_t, 2>(b_1 + j * 2));
-        }
+      for (int32_t j = 0; j < 2; j += 1) {
+        twb_mma_m16n8k16_f32_f16(twb_registers<float, 4>(acc_r + (j * 2 + i) * 4), twb_registers<uint32_t, 4>(a_1 + i * 4), twb_registers<uint32_t, 2>(b_1 + j * 2));
       }
     }
   }

@@ -16,7 +16,7 @@ from .problems import PROBLEMS
 from .result import FAILED, Result
 
 START_S = 180.0  # PyTorch, the driver and the GPU's first context
-PLAY_S = 120.0  # a problem, its compiler included
+PLAY_S = 60.0  # a problem, its compiler included
 COMMAND = (sys.executable, "-m", "tileworkbench.bench.gpu.worker")
 
 
@@ -63,7 +63,10 @@ class Helper:
 
     def _answer(self, seconds: float) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads(self._answers.get(timeout=seconds))
+            told = self._answers.get(timeout=seconds)
+            if not told and self._listener is not None:
+                self._listener.join()
+            found: dict[str, Any] = json.loads(told)
             return found
         except (queue.Empty, ValueError):
             return None
@@ -73,6 +76,8 @@ class Helper:
         process, self._process = self._process, None
         if process is None:
             return why
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that has closed its output is about to end
+            process.wait(10.0 if self._listener is not None and not self._listener.is_alive() else 0.0)
         died = process.poll()
         process.kill()
         process.wait()
@@ -93,4 +98,4 @@ def _listen(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         answers.put(line)
-    answers.put("")
+    answers.put("")  # the end of the output

@@ -132,8 +132,8 @@ def _time(bench: Bench, p: Problem, kernel: Ours, sets: list[Set], known: Result
 def _beside_copy(bench: Bench, p: Problem, sets: list[Set], mine: turns.Runs, theirs: turns.Runs | None, known: Result) -> Result:
     """Both sides beside a copy of as many bytes, each against it: the ratio of the two is that between the sides."""
     torch, clock = bench.torch, bench.clock
-    half = p.bytes // 2
-    copies = [(torch.empty(half, dtype=torch.int8, device=bench.device), torch.ones(half, dtype=torch.int8, device=bench.device)) for _ in range(2)]
+    sources = [torch.randint(-128, 128, (p.bytes // 2,), dtype=torch.int8, device=bench.device) for _ in range(2)]
+    copies = [(torch.empty_like(source), source) for source in sources]
     base = [_copy(*pair) for pair in copies]
     ms = turns.estimate(clock, base)
     turns.heat(clock, base, ms)

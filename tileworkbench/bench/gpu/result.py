@@ -62,6 +62,11 @@ class Result:
         return p.bytes / microseconds / 1e3 if p.is_counted_in_bytes else p.flops / microseconds / 1e6
 
     @property
+    def copy_rate(self) -> float | None:
+        """GB/s of a copy of as many bytes, read and written."""
+        return self.problem.bytes / self.copy_us / 1e3 if self.copy_us else None
+
+    @property
     def unit(self) -> str:
         return "GB/s" if self.problem.is_counted_in_bytes else "TF"
 
@@ -72,6 +77,7 @@ class Result:
             "name": p.name, "group": p.group, "shape": list(p.shape), "dtype": p.dtype, "layout": "nt" if p.is_nt or p.kind == "scaled" else "nn",
             "causal": p.is_causal, "kv_heads": p.kv_heads, "floor": p.floor, "first": p.first, "floor_of": "copy" if p.is_copy_bound else "peer",
             "reached": self.reached, "of_roof": self.of_roof, "unit": self.unit, "rate": self.rate(self.us), "peer_rate": self.rate(self.peer_us),
+            "copy_rate": self.copy_rate,
         }  # fmt: skip
         return about | self.data()
 

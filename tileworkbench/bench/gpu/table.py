@@ -8,13 +8,13 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...base.errors import UnsupportedError
 from .helper import Helper
-from .problems import PROBLEMS, chosen
+from .problems import FIRST, PROBLEMS, chosen
 from .result import FAILED, GOOD, Result
 
 NOTES = (
@@ -51,7 +51,12 @@ class Found:
             *map(line, ran),
             *(f"{r.problem.name:<40} {r.status}: {r.why} ({r.schedule or 'not compiled'})" for r in rest),
         ]
-        return "\n".join([*lines, *self._means(), ", ".join(f"{k} {v}" for k, v in self.about.items()), *NOTES])
+        return "\n".join([*lines, *self._means(), *self._copies(), ", ".join(f"{k} {v}" for k, v in self.about.items()), *NOTES])
+
+    def _copies(self) -> list[str]:
+        """How fast PyTorch copies on this GPU, as far as it was measured."""
+        rates = [r.copy_rate for r in self.results if r.copy_rate]
+        return [f"a copy moved {min(rates):.0f} to {max(rates):.0f} GB/s, read and written"] if rates else []
 
     def _means(self) -> list[str]:
         """The geometric mean and the least of each group's ratios."""
@@ -95,6 +100,8 @@ def _whole(value: float | None) -> str:
 def run(only: Sequence[str] = (), file: str | None = None, helper: Helper | None = None) -> Found:
     """Play the problems of the groups `only` (default: all); each is told on stderr and kept in `file` as soon as it is known.
 
+    For the group "first" the floors are those of a first version.
+
     Raises: ValueError for an unknown group; UnsupportedError where there is no GPU, or no PyTorch that sees it.
     """
     numbers = chosen(list(only))
@@ -110,6 +117,8 @@ def run(only: Sequence[str] = (), file: str | None = None, helper: Helper | None
                 if not results:
                     raise
                 results.append(Result(PROBLEMS[number], FAILED, str(error)))  # the GPU was there, and is lost
+            if FIRST in only:
+                results[-1] = replace(results[-1], problem=replace(PROBLEMS[number], floor=PROBLEMS[number].first))
             told = line(results[-1]) if results[-1].status == GOOD else f"{PROBLEMS[number].name:<40} {results[-1].status}: {results[-1].why}"
             print(told, file=sys.stderr, flush=True)
             took = {"python": platform.python_version(), "date": time.strftime("%Y-%m-%d %H:%M"), "seconds": round(time.time() - start)}

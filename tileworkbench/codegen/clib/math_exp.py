@@ -100,6 +100,9 @@ def _exponentials() -> tuple[CFunction, ...]:
             f"float t = x + 12582912.0f, f = x - (t - 12582912.0f);{_SCALE}",
             *_BITS, power=f"{_EXP2} * f + 1.0f", shift="", least="-126.0f", most="128.0f",
         ),
+        function(  # s and d may be the same
+            "void twb_exp2_row_f32(float *d, const float *s, int64_t n, float before, float factor, float after)", _EXP2_ROW, "twb_exp2_f32",
+        ),
         function(
             "float twb_exp10_f32(float x)",
             f"{_SPLIT}\nr = r * 0x1.26bb1cp+1f - r * 0x1.12aabap-25f;{_SCALE}",
@@ -114,6 +117,24 @@ def _exponentials() -> tuple[CFunction, ...]:
             *_BITS, least="-27.0f", most="89.0f", x="y", **_LN2,
         ),
     )  # fmt: skip
+
+
+# the exponents below -126 are left out, so nothing is a denormal; "not less" is true for NaN
+_EXP2_ROW = f"""\
+int64_t i = 0;
+#if defined(__AVX512DQ__) && !defined(__clang__)
+typedef float whole __attribute__((vector_size(64)));
+typedef float any __attribute__((vector_size(64), aligned(4), may_alias));
+const whole zero = {{0}}, least = zero - 126.0f, b = before - zero, c = factor - zero, a = after - zero;
+for (; i + 16 <= n; i += 16) {{
+const whole x = ((whole)*(const any *)(s + i) - b) * c - a;
+const whole f = __builtin_ia32_reduceps512_mask_round(x, 0, zero, (unsigned short)-1, 4), t = x - f;
+const unsigned short normal = __builtin_ia32_cmpps512_mask(x, least, 21, (unsigned short)-1, 4);
+*(any *)(d + i) = (any)__builtin_ia32_scalefps512_mask({_EXP2.replace("0x1.5aac90p-10f", "(zero + 0x1.5aac90p-10f)")} * f + 1.0f, t, zero, normal, 4);
+}}
+#endif
+_Pragma("omp simd")
+for (int64_t j = i; j < n; j++) d[j] = twb_exp2_f32((s[j] - before) * factor - after);"""
 
 
 def _logarithms() -> tuple[CFunction, ...]:

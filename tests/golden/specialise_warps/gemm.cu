@@ -1,0 +1,99 @@
+extern "C" __global__ void __launch_bounds__(384) mm(twb_global<twb_f16> C, const __grid_constant__ twb_tensor_map A_map0, const __grid_constant__ twb_tensor_map B_map1) {
+  const int32_t cta = twb_block_x();
+  TWB_SHARED_MEMORY(scratch);
+  const twb_shared<twb_f16> a_1 = twb_tile<twb_f16>(scratch, 0, 24576);
+  const twb_shared<twb_f16> b_1 = twb_tile<twb_f16>(scratch, 49152, 24576);
+  const twb_shared<uint64_t> a_b_full = twb_tile<uint64_t>(scratch, 98304, 3);
+  const twb_shared<uint64_t> a_b_empty = twb_tile<uint64_t>(scratch, 98432, 3);
+  const int32_t thread = twb_thread_x();
+  float acc_r[64];
+  uint32_t a_b_loaded = {};
+  uint32_t a_b_used = {};
+  uint32_t before = {};
+  if (thread == 0) {
+    twb_mbarrier_init(a_b_full, 1);
+    twb_mbarrier_init(a_b_empty, 8);
+    twb_mbarrier_init(a_b_full + 1, 1);
+    twb_mbarrier_init(a_b_empty + 1, 8);
+    twb_mbarrier_init(a_b_full + 2, 1);
+    twb_mbarrier_init(a_b_empty + 2, 8);
+    twb_fence_mbarrier_init();
+  }
+  twb_sync();
+  /* test_specialise_warps.py:37: with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=... */
+  if (thread < 256) {
+    const int32_t tx = thread & 255;
+    twb_set_max_registers_inc<232>();
+    const int32_t group = twb_shfl(tx >> 7, 0);
+    a_b_used = 0u;
+    for (int32_t block = cta; block < 16; block += twb_blocks_x()) {
+      /* test_specialise_warps.py:43: T.clear(acc) */
+      #pragma unroll
+      for (int32_t r = 0; r < 32; r += 1) {
+        #pragma unroll
+        for (int32_t x = 0; x < 2; x += 1) {
+          acc_r[r * 2 + x] = 0.0f;
+        }
+      }
+      before = 0u;
+      /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+      for (int32_t step = 0; step < 4; step += 1) {
+        /* test_specialise_warps.py:53: T.gemm(a, b, acc, transpose_A=ta, transpose_B=tb) */
+        const int32_t slot = (int32_t)((int64_t)a_b_used % 3);
+        twb_mbarrier_wait(a_b_full + slot, (int32_t)((int64_t)a_b_used / 3) & 1);
+        const uint64_t b_1_at = twb_descriptor(twb_shared_address(b_1 + slot * 8192), 16, 1024, 128);
+        const uint64_t a_1_at = twb_descriptor(twb_shared_address(a_1 + slot * 8192) + (uint32_t)group * 8192u, 16, 1024, 128);
+        twb_keep(acc_r);
+        twb_wgmma_fence();
+        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at, b_1_at, 1);
+        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 2u, b_1_at + 2u, 1);
+        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 4u, b_1_at + 4u, 1);
+        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 6u, b_1_at + 6u, 1);
+        twb_wgmma_commit();
+        twb_keep(acc_r);
+        /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+        twb_wgmma_wait<1>();
+        /* test_specialise_warps.py:53: T.gemm(a, b, acc, transpose_A=ta, transpose_B=tb) */
+        twb_mbarrier_arrive_warp_if(a_b_empty + before, step > 0);
+        before = (uint32_t)slot;
+        a_b_used = a_b_used + 1u;
+      }
+      /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+      twb_wgmma_wait<0>();
+      twb_keep(acc_r);
+      /* test_specialise_warps.py:53: T.gemm(a, b, acc, transpose_A=ta, transpose_B=tb) */
+      twb_mbarrier_arrive_warp_if(a_b_empty + before, 1);
+      /* test_specialise_warps.py:54: T.copy(acc, C[by * block_m, bx * block_n]) */
+      #pragma unroll
+      for (int32_t r = 0; r < 32; r += 1) {
+        alignas(16) twb_f16 C_v[2];
+        #pragma unroll
+        for (int32_t x = 0; x < 2; x += 1) {
+          C_v[x] = twb_f32_to_f16(acc_r[r * 2 + x]);
+        }
+        twb_write<2>(C + (block & 3) * 65536 + ((tx >> 2) & 7) * 512 + ((tx >> 5) & 3) * 8192 + (r & 1) * 4096 + (tx >> 7) * 32768 + (block >> 2) * 128 + (tx & 3) * 2 + ((r * 2) >> 2) * 8, C_v);
+      }
+    }
+  } else {
+    twb_set_max_registers_dec<40>();
+    if (thread == 256) {
+      a_b_loaded = 0u;
+      /* test_specialise_warps.py:37: with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=... */
+      for (int32_t block = cta; block < 16; block += twb_blocks_x()) {
+        const int32_t by = 0 + (block & 3);
+        const int32_t bx = block >> 2;
+        /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
+        for (int32_t step = 0; step < 4; step += 1) {
+          /* test_specialise_warps.py:50: T.copy(B[bx * block_n, step * block_k], b) */
+          const int32_t slot = (int32_t)((int64_t)a_b_loaded % 3);
+          twb_mbarrier_wait(a_b_empty + slot, ((int32_t)((int64_t)a_b_loaded / 3) & 1) ^ 1);
+          twb_mbarrier_arrive_expect(a_b_full + slot, 32768);
+          twb_tma_load_2d(a_1 + slot * 8192, &A_map0, a_b_full + slot, step * 64, by * 128);
+          twb_tma_load_2d(b_1 + slot * 8192, &B_map1, a_b_full + slot, step * 64, bx * 128);
+          a_b_loaded = a_b_loaded + 1u;
+        }
+      }
+    }
+  }
+}
+
