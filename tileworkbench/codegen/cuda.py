@@ -18,7 +18,7 @@ from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
-from ..ir.node import replace
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
 from .c_names import c_name
