@@ -100,6 +100,8 @@ PLANTS = (
           name="shared address of a box"),
     Plant("tensor map", K + "(const __grid_constant__ twb_tensor_map m) {" + MEMORY + BAR + "if (i == 0) { twb_mbarrier_init(bar, 1); twb_mbarrier_arrive_expect(bar, 512); /* f.py:4 */ <<twb_tma_load_2d(s, &m, bar, 0, 0);>> [[twb_tma_load_3d(s, &m, bar, 0, 0, 0);]] twb_mbarrier_wait(bar, 0); } }", 4, "3 dimensions",
           args=lambda: [a_map()], name="dimensions"),
+    Plant("tensor map", K + "(const __grid_constant__ twb_tensor_map m) {" + MEMORY + "s[i] = 1; twb_fence_proxy_async(); twb_sync(); if (i == 0) { /* f.py:4 */ twb_tma_store_2d(&m, s, 0, <<1>>[[-1]]); twb_bulk_commit(); twb_bulk_wait<0>(); } }", 4,
+          "begins at -1 of dimension 1", args=lambda: [a_map()], name="a store before the tensor"),
     Plant("out of bounds", K + "(const __grid_constant__ twb_tensor_map m) {" + MEMORY + BAR + "twb_shared<float> u = twb_tile<float>(memory, 1024, <<128>>[[64]]); if (i == 0) { twb_mbarrier_init(bar, 1); twb_mbarrier_arrive_expect(bar, 512); /* f.py:4 */ twb_tma_load_2d(u, &m, bar, 0, 0); twb_mbarrier_wait(bar, 0); } }", 4,
           "a shared tile that ends at 1280", args=lambda: [a_map()], name="box larger than its tile"),
     Plant("proxy fence", K + "(twb_global<float> a) {" + MEMORY + "/* f.py:5 */ s[i] = i; <<twb_fence_proxy_async();>> twb_sync(); if (i == 0) { /* f.py:6 */ twb_bulk_store(a, s, 512); twb_bulk_commit(); twb_bulk_wait<0>(); } }", 6, "made no proxy fence since", other=5, name="proxy fence"),

@@ -227,6 +227,7 @@ def test_what_cannot_be_proved_stays_synchronous_and_says_why(kind: str) -> None
     made = compiled(left_synchronous(kind))
     (why,) = remarks(made)
     assert WHY[kind] in why and "cp_async" not in made.source
+    assert any(note.startswith("test_pipeline_copies.py:") and note.endswith(why) for note in made.facts().notes)
     for trips in (1, 4):
         a, b, c = random(0, 16, 128), np.zeros((16, 128), np.float16), np.zeros((16, 16), np.float16)
         b = a if kind == "writes" else b

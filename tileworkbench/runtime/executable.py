@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Protocol
 
 from ..base.errors import DeviceAssertError
@@ -37,6 +38,12 @@ class PassRecord:
         """What the pass has to say: what it left as it was and why, what it gained."""
         known = {id(r) for r in _remarks(self.before)}
         return tuple(r for r in _remarks(self.after) if id(r) not in known)
+
+
+def remarks_of(passes: Iterable[PassRecord]) -> tuple[str, ...]:
+    """What the passes have to say, each with the author's line."""
+    found = [r for record in passes for r in record.remarks]
+    return tuple(f"{PurePath(r.span.file).name}:{r.span.line}: {r.text}" if r.span is not None else r.text for r in found)
 
 
 def _remarks(kernel: Kernel) -> Iterator[Remark]:

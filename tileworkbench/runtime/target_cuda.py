@@ -28,7 +28,7 @@ from .arrays import library_of
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
-from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion
+from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion, remarks_of
 from .expressions import HELPERS, evaluate
 from .fastcall import Slow
 from .fingerprint import fingerprint
@@ -47,7 +47,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "4"
+ABI = "5"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -197,7 +197,7 @@ class Compiled:
     def facts(self) -> CompileFacts:
         known = self._facts
         spilt = tuple(f"{k.name} keeps {k.local_bytes} bytes a thread in device memory for want of registers" for k in self.kernels if k.spills)
-        notes = (*spilt, *known["warnings"])
+        notes = (*spilt, *known["warnings"], *known["remarks"])
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
     def machine(self) -> Machine:
@@ -247,7 +247,7 @@ class CudaTarget:
             (folder / "kernel.cu").write_text(source.text)
             (folder / "kernel.cubin").write_bytes(made.cubin)
             times = {"passes_ms": (middle - start) * 1e3, "compiler_ms": (time.perf_counter() - middle) * 1e3}
-            return json_facts(made) | times | {"plan": plan.data()}
+            return json_facts(made) | times | {"plan": plan.data(), "remarks": remarks_of(records)}
 
         entry, was_cached = disk.get_or_build(key, build)
         compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, translate, anywhere)

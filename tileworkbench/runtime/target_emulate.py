@@ -26,7 +26,7 @@ from ..ir.stmt import Kernel
 from . import emulating, toolchain
 from .arguments import BoundCall, bind
 from .cuda_plan import parameters_of
-from .executable import AssertSite, CompileFacts, raise_assertion
+from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
 from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
 from .gpu_limits import check_source, machine_of
@@ -166,7 +166,8 @@ class Emulated:
         raise_assertion(code, lambda: tuple(AssertSite(m, s) for m, s in self.made.asserts), self.kernel.name)
 
     def facts(self) -> CompileFacts:
-        return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, ("emulated thread by thread: correct, and slow",))
+        notes = ("emulated thread by thread: correct, and slow", *remarks_of(self.passes))
+        return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, notes)
 
     def machine(self) -> Machine:
         """A GPU on paper of the architecture: what a report is about."""

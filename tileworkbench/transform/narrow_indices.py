@@ -23,6 +23,7 @@ from ..ir.stmt import Kernel, Let, Stmt
 
 # blocks of a grid in x, y, z. Source: CUDA C++ Programming Guide, technical specifications per compute capability
 _MOST_BLOCKS = ((1 << 31) - 1, 65535, 65535)
+_MOST_STAY = 1 << 16  # blocks that stay: one for a multiprocessor, of which no GPU has so many
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 
@@ -67,7 +68,8 @@ class _Narrow:
                 (first, low), (last, high) = self.index(start), self.index(stop)
                 lowest, highest = (low, high) if step > 0 else (high, low)
                 inside: Range = (lowest[0], None if highest[1] is None else highest[1] - 1 if step > 0 else highest[1])
-                ends = add_ranges((lowest[0], highest[1]), (min(step, 0), max(step, 0)))  # the variable passes the end by a step
+                most = _MOST_STAY if stmt.by is not None else max(step, 0)
+                ends = add_ranges((lowest[0], highest[1]), (min(step, 0), most))  # the variable passes the end by a step
                 small = fits(ends)
                 var = self.bind(var, inside if small else (inside[0], None))
                 self.ranges[var.name] = inside

@@ -280,6 +280,10 @@ void twbe_tma_store(const twb_tensor_map *map, uint32_t at, uint32_t high, const
     memcpy(&x->map, map, sizeof(Map)); memcpy(x->at, c, sizeof(int) * rank);
     if (!sound(*x)) { delete x; return; }
     if (x->map.rank != rank) { found("tensor map", x->line, -1, format("a copy of %d dimensions uses a tensor map of %d", rank, x->map.rank)); delete x; return; }
+    for (int i = 0; i < rank; ++i) if (c[i] < 0) {  // an illegal instruction on an H200, where loads may begin anywhere (2026-11-30)
+        found("tensor map", x->line, -1, format("%s: a tensor store begins at %d of dimension %d; only loads may begin before the tensor", who(me()).c_str(), c[i], i));
+        delete x; return;
+    }
     x->bytes = x->map.element_bytes;
     for (int i = 0; i < rank; ++i) x->bytes *= x->map.box[i];
     count(x->line, TMA_STORES); count(x->line, TMA_STORE_BYTES, x->bytes);
