@@ -7,7 +7,7 @@ import pytest
 from tileworkbench.analysis.matrix_units import Problem, matrix_unit
 from tileworkbench.base.dtypes import DType
 
-F16, BF16, F32, I8, I32, E4M3 = (DType(x) for x in ("float16", "bfloat16", "float32", "int8", "int32", "float8_e4m3fn"))
+F16, BF16, F32, TF32, I8, I32, E4M3 = (DType(x) for x in ("float16", "bfloat16", "float32", "tfloat32", "int8", "int32", "float8_e4m3fn"))
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,13 @@ F16, BF16, F32, I8, I32, E4M3 = (DType(x) for x in ("float16", "bfloat16", "floa
         (Problem(64, 64, 64, E4M3, E4M3, F32, 128), 89, "mma", (2, 2), 32),
         (Problem(64, 64, 32, F32, F32, F32, 128), 80, "fma", (1, 1), 1),
         (Problem(64, 64, 32, F32, F32, F32, 128, tf32=True), 80, "mma", (2, 2), 8),
+        (Problem(64, 64, 32, TF32, TF32, F32, 128), 80, "mma", (2, 2), 8),  # asked for by the type
+        (Problem(64, 64, 32, TF32, TF32, F32, 128, trans_b=True), 90, "mma", (2, 2), 8),  # which is rounded, so not by warp groups
+        (Problem(64, 64, 24, F16, F16, F32, 128), 80, "mma", (2, 2), 8),
+        (Problem(64, 64, 32, F16, F16, F32, 128), 75, "mma", (2, 2), 8),
+        (Problem(64, 64, 32, BF16, BF16, F32, 128), 75, "fma", (1, 1), 1),
+        (Problem(64, 64, 8, F16, F16, F32, 128), 90, "mma", (2, 2), 8),  # half of a warp group's step
+        (Problem(48, 80, 24, F16, F16, F32, 128), 80, "mma", (3, 1), 8),
         (Problem(16, 16, 16, F16, F16, F32, 128), 80, "mma", (1, 2), 16),  # two of four warps have work
         (Problem(20, 24, 16, F16, F16, F32, 128), 80, "fma", (1, 1), 1),  # no multiple of the instruction
         (Problem(64, 64, 20, F16, F16, F32, 128), 80, "fma", (1, 1), 1),

@@ -24,6 +24,7 @@ from tileworkbench.bench.gpu.result import FAILED, GOOD, REFUSED, WRONG, Result
 from tileworkbench.bench.gpu.roof import roof_seconds
 from tileworkbench.bench.gpu.table import Found, run
 from tileworkbench.runtime import toolchain
+from tileworkbench.runtime.nvrtc import find_nvrtc
 
 
 # ------------------------------------------------------------------------------------------- timing
@@ -289,6 +290,21 @@ sys.meta_path.insert(0, Block())
 import tileworkbench.bench.__main__, tileworkbench.bench.gpu.worker, tileworkbench.bench.gpu.table, tileworkbench.runtime.target_cuda
 """
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
+def test_kernels_are_compiled_without_a_gpu(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["gpu", "--only", "transpose", "--compile-only", "sm_80", "--json", str(tmp_path / "found.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0].startswith("kernel for sm_80")
+        and lines[2].startswith("transpose 8192x8192 f32")
+        and lines[-1] == "2 of 2 without spills and warnings"
+    )
+    kernels = json.loads((tmp_path / "found.json").read_text())["kernels"]
+    assert all(k["registers"] > 8 and k["shared_bytes"] > 8000 and k["spilt_bytes"] == 0 for k in kernels)
+    assert main(["gpu", "--only", "transpose", "--compile-only", "sm_12"]) == 1
+    assert "there is no GPU architecture 'sm_12'" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------- the table

@@ -297,10 +297,39 @@ def _cluster() -> Case:
     return Case("cluster", text, lambda: [out.copy(), TensorMap(source, (16, 2))], expected, arch="sm_90a", grid=4, block=128, shared=1040, cluster=2)
 
 
+def _warps() -> Case:
+    """A barrier that warps arrive at: all of them, then the first one for all; registers seen as words."""
+    text = (
+        K
+        + """(twb_global<int32_t> out) {
+        TWB_SHARED_MEMORY(memory);
+        twb_shared<int32_t> s = twb_tile<int32_t>(memory, 0, 128);
+        twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 512, 1);
+        int i = twb_thread_x();
+        if (i == 0) { twb_mbarrier_init(bar, 4); twb_fence_mbarrier_init(); }
+        twb_sync();
+        s[i] = i;
+        twb_mbarrier_arrive_warp(bar); twb_mbarrier_wait(bar, 0);
+        out[i] = s[127 - i];
+        for (int turn = 0; turn < 4; ++turn) twb_mbarrier_arrive_warp_if(bar, i < 32);
+        twb_mbarrier_wait(bar, 1);
+        alignas(16) twb_f16 halves[8];
+        for (int j = 0; j < 8; ++j) halves[j].bits = (uint16_t)(i * 8 + j);
+        auto &words = twb_registers<uint32_t, 2>(halves + 4);
+        out[128 + i] = words[1];
+        auto &kept = twb_registers<twb_f16, 8>(halves);
+        out[256 + i] = kept[3].bits;
+    }"""
+    )
+    i = np.arange(128)
+    wanted = np.concatenate([127 - i, (i * 8 + 7) << 16 | i * 8 + 6, i * 8 + 3]).astype(np.int32)
+    return Case("warps arrive", text, lambda: [np.zeros(384, np.int32)], lambda _args: {0: wanted}, arch="sm_90a", block=128, shared=520)
+
+
 CASES = (
     *(_modes(m) for m in range(18)), *(_types(n, 16, "f32", "bf16", "bf16") for n in (8, 24, 256)), _types(16, 16, "f32", "f16", "f16"), _types(16, 16, "f16", "f16", "f16", True), _types(16, 8, "f32", "tf32", "tf32"),
     _types(8, 8, "f32", "tf32", "tf32", True), *(_types(16, 32, d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
     *(_types(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")), _types(16, 32, "s32", "s8", "s8", True),
     _tma(128, (64, 64), 0, 0), _tma(64, (32, 100), 40, -3), _tma(32, (16, 64), -8, 20), _tma(0, (24, 64), 16, 100), *(_ranks(r) for r in range(1, 6)),
-    _bulk(), _ring(), _cluster(),
+    _bulk(), _ring(), _cluster(), _warps(),
 )  # fmt: skip

@@ -28,6 +28,8 @@ def _nibbles() -> Case:
         d[i] = twb_nibble_i4(a[i >> 1], i) * 1000 + twb_nibble_u4(twb_with_nibble(a[i >> 1], i, (int)i + 3), i);
         d[64 + i] = twb_wrap_i4((int64_t)i * 5 - 7) * 100 + twb_wrap_u4((int64_t)i * 5 - 7);
         d[128 + i] = twb_same_bits<int16_t, twb_bf16>(twb_bf16{(uint16_t)(i * 1021)});
+        uint8_t own = (uint8_t)(i + 1);
+        d[192 + i] = *twb_pointer(a + i / 2) * 1000 + *twb_pointer(&own);
     }"""
     )
     a = rng(5).integers(0, 256, 32).astype(np.uint8)
@@ -38,11 +40,12 @@ def _nibbles() -> Case:
         i = np.arange(64)
         b, c = low[::-1], signed + 1 & 15
         wrapped = i * 5 - 7 & 15
-        d = [signed * 1000 + (i + 3 & 15), ((wrapped ^ 8) - 8) * 100 + wrapped, (i * 1021).astype(np.uint16).view(np.int16)]
+        pointed = a.astype(np.int64)[i // 2] * 1000 + i + 1
+        d = [signed * 1000 + (i + 3 & 15), ((wrapped ^ 8) - 8) * 100 + wrapped, (i * 1021).astype(np.uint16).view(np.int16), pointed]
         return {1: (b[0::2] | b[1::2] << 4).astype(np.uint8), 2: (c[0::2] | c[1::2] << 4).astype(np.uint8), 3: np.concatenate(d).astype(np.int32)}
 
     def args() -> list[Any]:
-        return [a, np.full(32, 0xA5, np.uint8), np.zeros(32, np.uint8), np.zeros(192, np.int32)]
+        return [a, np.full(32, 0xA5, np.uint8), np.zeros(32, np.uint8), np.zeros(256, np.int32)]
 
     return Case("nibbles", text, args, expected, arch="sm_75", block=(64, 1, 1), shared=1024)
 

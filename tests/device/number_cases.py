@@ -161,6 +161,23 @@ def _approximations() -> Case:
     )
 
 
+def _exp2_at_its_ends() -> Case:
+    """Overflow, no number, and 0 where the result is below the least normal number; within 2 units in the last place in between."""
+    values = np.concatenate(
+        [[np.inf, -np.inf, np.nan, 128, 127.99, -126, -126.01, -127, -149, -1e30, 0, -0.0, 1e-42], rng(8).uniform(-126, 128, 243)]
+    )
+    given = values.astype(np.float32)
+    text = 'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> c) { for (int i = twb_thread_x(); i < 256; i += 32) c[i] = twb_exp2_f32(a[i]); }'
+
+    def expected(args: list[Any]) -> dict[int, np.ndarray]:
+        with np.errstate(over="ignore"):
+            exact = np.exp2(args[0].astype(np.float64))
+            exact[exact >= 2.0**128] = np.inf
+        return {1: np.where(exact < 2.0**-126, 0, exact)}
+
+    return Case("exp2 at its ends", text, lambda: [given, np.zeros(256, np.float32)], expected, rtol=2.0**-22)
+
+
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
@@ -178,10 +195,12 @@ def _floats() -> np.ndarray:
         6e-5,
         448,
         463,
+        464,
         465,
         -470,
         57344,
         61439,
+        61440,
         61441,
         1e38,
         3.4e38,
@@ -196,7 +215,7 @@ def _floats() -> np.ndarray:
     return np.concatenate([np.array(edge), rng(4).standard_normal(250) * np.exp2(rng(5).integers(-20, 18, 250))]).astype(np.float32)
 
 
-def _narrow_case(short: str) -> Case:
+def _narrow_case(short: str, arch: str = "") -> Case:
     values, word = _floats(), np.dtype(NARROW[short]).itemsize
     bits, n = (np.uint16 if word == 2 else np.uint8), len(_floats())
     t, kind = f"uint{8 * word}_t", f"twb_{short}"
@@ -213,7 +232,9 @@ def _narrow_case(short: str) -> Case:
         up = np.arange(every, dtype=bits).view(NARROW[short]).astype(np.float32)
         return {1: down, 2: up}
 
-    return Case(f"conversion {short}", text, lambda: [values, np.zeros(n, np.float32), np.zeros(every, np.float32)], expected)
+    how: dict[str, Any] = {"arch": arch} if arch else {}
+    name = f"conversion {short} {arch}".rstrip()
+    return Case(name, text, lambda: [values, np.zeros(n, np.float32), np.zeros(every, np.float32)], expected, **how)
 
 
 def _from_double() -> Case:
@@ -342,5 +363,6 @@ def _to_integers() -> Case:
 
 
 CASES = (
-    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), *(_narrow_case(s) for s in NARROW), _from_double(), _pairs(), _to_integers(),
+    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), _exp2_at_its_ends(),
+    *(_narrow_case(s) for s in NARROW), *(_narrow_case(s, "sm_89") for s in ("e4m3", "e5m2")), _from_double(), _pairs(), _to_integers(),
 )  # fmt: skip

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -47,16 +46,10 @@ def random(seed: int, *shape: int, dtype: Any = "float32") -> np.ndarray[Any, An
 
 
 # ------------------------------------------------------------------------------------------- the library
-@pytest.mark.parametrize(
-    ("dtype", "shape"), [("float16", (64, 64, 64)), ("float16", (33, 40, 72)), ("float32", (37, 50, 29)), ("bfloat16", (64, 32, 48))]
-)
+@pytest.mark.parametrize(("dtype", "shape"), [("float16", (64, 64, 64)), ("float16", (33, 40, 72)), ("float32", (37, 50, 29))])
 def test_products(place: Place, dtype: str, shape: tuple[int, int, int]) -> None:
     m, k, cols = shape
-    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
-    a, b = random(0, m, k, dtype=kind), random(1, k, cols, dtype=kind)
-    if dtype == "bfloat16":
-        a, b = a.astype(np.float32), b.astype(np.float32)  # CuPy has no bfloat16: round here, and multiply what is exact in float16 or float32
-        dtype = "float32"
+    a, b = random(0, m, k, dtype=dtype), random(1, k, cols, dtype=dtype)
     program = gemm.program(m, cols, k, 32, 32, 16, 2, dtype, "float32", True)
     c = place.back(place.compile(program, out_idx=-1)(place.there(a), place.there(b)))
     wide = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))

@@ -11,6 +11,7 @@ from runtime.programs import copy_program, matmul_program, scale_program
 
 import tileworkbench
 import tileworkbench.language as T
+from tileworkbench.base.errors import DeviceAssertError
 
 TARGETS = ("c", "interpret")
 DTYPES = {
@@ -271,6 +272,21 @@ def test_scalar_default_and_keywords() -> None:
     assert a.tolist() == [9] * 4
     kernel(by=1, A=a)
     assert a.tolist() == [10] * 4
+
+
+@pytest.mark.parametrize("target", ["c", "interpret"])
+def test_an_assertion_behind_one_that_always_holds(target: str) -> None:
+    @T.prim_func
+    def checks(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                T.device_assert(8 > 3, "never")
+                T.device_assert(A[i] >= 0, "the second")
+                A[i] = 1
+
+    with pytest.raises(DeviceAssertError, match="the second") as caught:
+        tileworkbench.compile(checks, target=target)(-np.ones(8, np.float32))
+    assert caught.value.span is not None
 
 
 def test_device_assert() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from codegen.ir_kit import Var, add, ix, kernel, lt, mul, op, tensor
+from codegen.ir_kit import BOOL, Var, add, ix, kernel, lt, mul, op, tensor
 
 import tileworkbench as twb
 import tileworkbench.language as T
@@ -16,7 +16,7 @@ from tileworkbench.ir.build import cast
 from tileworkbench.ir.expr import Binary, Buffer, Cast, Const, Expr, Select, Unary
 from tileworkbench.ir.lowered import Element, Grid, LibraryCall, Loop, SetElement
 from tileworkbench.ir.node import walk
-from tileworkbench.ir.stmt import Let, Stmt
+from tileworkbench.ir.stmt import If, Let, Stmt
 from tileworkbench.runtime.translate_cuda import translate_cuda
 from tileworkbench.transform.narrow_indices import narrow_indices
 
@@ -143,6 +143,14 @@ def test_negative_numbers() -> None:
 @pytest.mark.parametrize(("stop", "is_narrow"), [((1 << 31) - 2, True), ((1 << 31) - 1, False), (1 << 31, False)])
 def test_a_counter_that_passes_its_end(stop: int, is_narrow: bool) -> None:
     assert (narrowed(R, turns=stop)[1].var.type == INT32) == is_narrow
+
+
+def test_a_name_that_is_bound_again_with_a_larger_value() -> None:
+    j = Var("j")
+    sets = [If(Const(True, BOOL), (Let(j, mul(BX, by)), SetElement(OUT, j, add(j, 1)))) for by in (8, 1 << 40, 8)]
+    made = narrow_indices(kernel("k", (OUT,), [Grid("k", (BX,), (ix(1000),), (), tuple(sets), threads=(32,))]))
+    assert [n.var.type for n in walk(made) if isinstance(n, Let)] == [INT32, INDEX, INT32]
+    assert [n.offset.dtype for n in walk(made) if isinstance(n, SetElement)] == [INT32, INDEX, INT32]
 
 
 def test_a_comparison_of_two_widths() -> None:

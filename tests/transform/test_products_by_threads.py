@@ -64,9 +64,11 @@ def test_halves_that_no_instruction_takes() -> None:
 
 
 def test_factors_are_read_once() -> None:
-    total = multiplied(64, 64, 8, 64).counters.total
     steps, warps = 2 * 8, 2
-    assert total.shared_loads == steps * warps * (8 + 2), "eight rows, and eight columns in two accesses"
+    counted = {turned: multiplied(64, 64, 8, 64, turned, turned).counters.total.shared_loads for turned in (False, True)}
+    assert counted[False] == steps * warps * (8 / 4 + 2), "eight rows, four steps at once, and eight columns in two accesses"
+    assert counted[True] == steps * warps * (8 + 8 / 4), "rows one by one, and each column in accesses of four steps"
+    assert multiplied(64, 64, 7, 64).counters.total.shared_loads == 2 * 7 * warps * (8 + 2), "no whole number of steps"
 
 
 @pytest.mark.parametrize("threads", [1, 32, 96, 128, 256])

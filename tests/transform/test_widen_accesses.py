@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from codegen.ir_kit import F32, Var, add, block, ix, kernel, lt, mul, op, tensor, tile
+from codegen.ir_kit import BOOL, F32, Var, add, block, ix, kernel, lt, mul, op, tensor, tile
 
 import tileworkbench as twb
 import tileworkbench.language as T
@@ -136,6 +136,12 @@ def test_a_condition_from_memory_stays() -> None:
     got = after(loop(If(lt(at(B, where), Const(0.0, F32)), (SetElement(S, where, at(A, where)),))))
     assert not any(":+" in line and ("A@" in line or " s@" in line) for line in got)
     assert any("B_v@[0 :+ 4] = B@" in line for line in got)
+
+
+def test_a_name_that_is_bound_twice() -> None:
+    """Copies of a body that are written out one after the other bind the same names."""
+    parts = [If(Const(True, BOOL), (Let(J, add(mul(TX, 8), add(X, 4 * n))), SetElement(S, J, Const(float(n), F32)))) for n in (0, 1)]
+    assert after(loop(*parts))[0] == "for x in unroll(0, 4):"
 
 
 def test_what_another_turn_writes_is_not_read_before() -> None:

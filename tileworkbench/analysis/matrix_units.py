@@ -98,12 +98,15 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
 
 
 def _is_for_groups(p: Problem) -> bool:
-    """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit and tf32 operands with k along their rows."""
+    """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit operands with k along their rows.
+
+    tf32 is rounded on its way to registers, past which warp groups read.
+    """
     groups = p.threads // GROUP
     whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
-    along = p.a.bits == 16 or (p.a.bits == 8 and not p.trans_a and p.trans_b)  # tf32 is rounded on its way, which warp groups do not do
+    along = p.a.bits == 16 or (p.a.bits == 8 and not p.trans_a and p.trans_b)
     return whole and along and not (p.a_in_registers and p.trans_a)
 
 

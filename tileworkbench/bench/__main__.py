@@ -53,13 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu` or `gpu`; may be given several times")
     parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
     parser.add_argument("--compare", nargs=2, metavar="FILE", help="run nothing: say which rows of `cpu` hold in two files of separate runs")
+    parser.add_argument("--compile-only", metavar="ARCH", help="of `gpu`: what the compiler makes of its kernels for sm_90a, say; needs no GPU")
     asked = parser.parse_args(arguments)
     found: Findings
     if asked.compare:
         found = compare(*asked.compare)
     elif asked.name == "gpu":
         try:
-            found = WITH_GROUPS["gpu"](asked.only, asked.json)
+            found = _later("gpu.compiled")(asked.only, asked.compile_only) if asked.compile_only else WITH_GROUPS["gpu"](asked.only, asked.json)
         except UnsupportedError as error:
             parser.error(str(error))
     elif asked.name in WITH_GROUPS:

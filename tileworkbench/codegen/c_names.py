@@ -14,7 +14,12 @@ auto break case char const continue default do double else enum extern float for
 short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof linux unix i386 main args threads
 failed scratch int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t printf malloc free alignas alignof bool true
 false nullptr thread_local static_assert constexpr
-"""
+"""  # C, and what our own text calls things
+_RESERVED_TEXT += """
+and and_eq bitand bitor catch char8_t char16_t char32_t class compl concept const_cast consteval constinit decltype delete dynamic_cast explicit
+export friend mutable namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast requires static_cast template
+this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize
+"""  # C++ and CUDA
 _RESERVED = frozenset(_RESERVED_TEXT.split())
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "?": "\\?"}
 _WORD = re.compile(r"\W")

@@ -14,16 +14,15 @@ from ..analysis.alignment import alignments
 from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError, UnsupportedError
-from ..base.span import Span
 from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
-from ..ir.expr import Buffer, Const, Expr, Select, Var
-from ..ir.lowered import AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
-from ..ir.node import replace, walk
+from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
+from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
+from ..ir.node import replace
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
 from .c_names import c_name
-from .c_statements import CStatements
+from .c_statements import CStatements, asserts_of
 from .clib import c_type, suffix
 from .cuda_source import CudaKernel, CudaSource, Number, Parameter, Pointer, RunKernel, TensorMap
 
@@ -54,20 +53,21 @@ class _Emitter(CStatements):
         super().__init__()
         self.kernel, self.why_missing = kernel, why_missing
         self.viewed: set[Buffer] = set()  # buffers of the function that another one is a view of
-        self.asserts: dict[int, tuple[str, Span | None]] = {}
         self.kernels: list[CudaKernel] = []
         self.allocated: list[Buffer] = []
         self.maps: tuple[str, ...] = ()  # names of the tensor maps of the launch that is written
 
     def source(self) -> CudaSource:
         """The whole text."""
-        self.asserts = {n.index: (n.message, n.span) for n in walk(self.kernel) if isinstance(n, Fail)}
         body = self.host(self.kernel.body, ())
         is_flat = all(isinstance(stmt, RunKernel) for stmt in body)
-        count = 1 + max(self.asserts, default=-1)  # those that a pass proved to hold leave a gap
-        asserts = tuple(self.asserts.get(i, ("", None)) for i in range(count))
-        text, lines = self.out.text(), dict(self.out.spans)
-        return CudaSource(text, tuple(self.kernels), asserts=asserts, lines=lines, host=() if is_flat else body, workspaces=tuple(self.allocated))
+        theirs = "".join(text.rstrip("\n") + "\n" for text in self.kernel.imports)
+        text, lines = theirs + self.out.text(), {number + theirs.count("\n"): span for number, span in self.out.spans.items()}
+        flags = ("--device-as-default-execution-space",) if theirs else ()  # plain C functions run on the device
+        host = () if is_flat else body
+        return CudaSource(
+            text, tuple(self.kernels), flags=flags, asserts=asserts_of(self.kernel), lines=lines, host=host, workspaces=tuple(self.allocated)
+        )
 
     def host(self, body: Body, bound: tuple[Var, ...]) -> Body:
         """The host program of a host-level body, in whose place `bound` is visible; writes the function of every launch in it."""
@@ -255,6 +255,8 @@ class _Emitter(CStatements):
         return self.expr(e, tight)
 
     def address(self, buffer: Buffer, offset: Expr) -> str:
+        if buffer.scope == "var":
+            return f"&{c_name(buffer.name)}"
         if isinstance(offset, Const) and offset.value == 0:
             return c_name(buffer.name)
         return f"{c_name(buffer.name)} + {self.narrow(offset, 10)}"
@@ -274,6 +276,9 @@ class _Emitter(CStatements):
                 return self.device_call(name, args, constants)
             case Registers():
                 return self.registers(e)
+            case CallExtern(name, args):
+                plain = [self.call("twb_pointer", self.plain(a)) if isinstance(a, Address) else self.value(a, 0) for a in args]
+                return f"{name}({', '.join(plain)})"
             case MapOf(number):
                 return f"&{self.maps[number]}"
             case _:
@@ -287,6 +292,6 @@ class _Emitter(CStatements):
         if name.startswith("twb_"):
             why = "" if name in self.called else self.why_missing(name)
             if why:
-                raise UnsupportedError(why)
+                raise UnsupportedError(why, hint='compile for an architecture that has it, as in target="cuda:sm_90a"')
             self.called[name] = None
         return f"{name}({', '.join(args)})"

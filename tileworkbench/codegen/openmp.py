@@ -6,13 +6,12 @@ from ..analysis.uses import uses
 from ..base.cpu import Isa, host_isa
 from ..base.dtypes import FLOAT64, DType
 from ..base.errors import InternalError, UnsupportedError
-from ..base.span import Span
 from ..ir.expr import Buffer, Const, Expr, Var
 from ..ir.lowered import AllocateGlobal, CopyElements, Declare, EndIteration, Fail, GemmCall, Grid, Loop, PrintLine, SetElement
 from ..ir.node import walk
 from ..ir.stmt import Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_names import c_name
-from .c_statements import CStatements
+from .c_statements import CStatements, asserts_of
 from .clib import FLAGS, LINK_FLAGS, c_type, file_apart, library
 from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
@@ -36,7 +35,6 @@ class _Emitter(CStatements):
         self.kernel = kernel
         self.isa = isa
         self.gemms: dict[GemmSpec, None] = {}
-        self.asserts: dict[int, tuple[str, Span | None]] = {}
         self.scratch_bytes = 0
         self.prints = False
         self.has_regions = False
@@ -46,14 +44,13 @@ class _Emitter(CStatements):
 
     def source(self) -> CSource:
         """The whole file."""
-        self.asserts = {n.index: (n.message, n.span) for n in walk(self.kernel) if isinstance(n, Fail)}
         for grid in (n for n in walk(self.kernel) if isinstance(n, Grid)):
             self.block(grid)
         self.entry()
         parts = self.preamble()
         shift = parts.count("\n")
         lines = {number + shift: span for number, span in self.out.spans.items()}
-        asserts = tuple(self.asserts[i] for i in sorted(self.asserts))
+        asserts = asserts_of(self.kernel)
         apart = (file_apart(self.needs(), self.isa), *(part.file(self.isa) for part in gemm_parts(*self.gemms)))
         return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, tuple(filter(None, apart)))
 

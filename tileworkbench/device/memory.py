@@ -43,6 +43,12 @@ def memory_functions() -> tuple[DeviceFunction, ...]:
             "return twbe_cast<U>(p);",
             "The same address as a pointer to elements of type U.",
         ),
+        pair(
+            "template <class P> auto twb_pointer(P p)",
+            "return p;",
+            "return twbe_plain(p);",
+            "A plain pointer for a function of the author's; the emulator does not see what that does with it.",
+        ),
         same(
             "template <class T, class V> T twb_same_bits(V v)",
             'static_assert(sizeof(T) == sizeof(V), "types of one size");\nunion { V v; T t; } u = {v};\nreturn u.t;',

@@ -115,7 +115,9 @@ class Driver:
 
     def current_ordinal(self) -> int:
         """The device of this thread's context; 0 where it has none."""
-        device = c_int()
+        device, context = c_int(), c_void_p()
+        if self.library.cuCtxGetCurrent(byref(context)) or not context.value:  # to ask a thread without one is an error
+            return 0
         return device.value if self.library.cuCtxGetDevice(byref(device)) == 0 else 0
 
     def enter(self, ordinal: int) -> int:

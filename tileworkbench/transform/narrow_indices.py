@@ -51,6 +51,7 @@ class _Narrow:
     def bind(self, var: Var, known: Range) -> Var:
         self.ranges[var.name] = known
         if var.type != INDEX or not fits(known):
+            self.narrow.discard(var.name)  # a name may be bound again, behind where the other binding is seen
             return var
         self.narrow.add(var.name)
         return int32(var)
@@ -68,10 +69,8 @@ class _Narrow:
                 inside: Range = (lowest[0], None if highest[1] is None else highest[1] - 1 if step > 0 else highest[1])
                 ends = add_ranges((lowest[0], highest[1]), (min(step, 0), max(step, 0)))  # the variable passes the end by a step
                 small = fits(ends)
+                var = self.bind(var, inside if small else (inside[0], None))
                 self.ranges[var.name] = inside
-                if small:
-                    self.narrow.add(var.name)
-                    var = int32(var)
                 inner = tuple(self.stmt(s) for s in body)
                 return replace(stmt, var=var, start=_as(first, small), stop=_as(last, small), body=inner)
             case SetElement(_, offset, value):

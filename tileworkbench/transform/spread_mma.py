@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from ..analysis.linear import linear
 from ..analysis.matrix_units import MatrixUnit
 from ..base.dtypes import INDEX, DType
+from ..base.errors import InternalError
 from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.device import DeviceCall, Registers
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
@@ -54,9 +55,8 @@ def spread_mma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     busy = down * across * WARP
     test = Binary("lt", s.thread, index(busy)) if busy < s.place.threads else TRUE
     work: Body = (*left.lets, *right.lets, *loop)
-    meet = (
-        (Sync(span=stmt.span),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()
-    )  # factors are read before results are written
+    overlaps = stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root)
+    meet = (Sync(span=stmt.span),) if overlaps else ()  # factors are read before results are written
     return (*start, *((If(test, work, span=stmt.span),) if test != TRUE else work), *meet, *finish)
 
 
@@ -77,7 +77,7 @@ def _results(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> tuple[Buffer, Body, 
     c, held = stmt.c, stmt.c.buffer in s.arrays
     dtype = c.buffer.type
     if held and s.place.fragments[c.buffer] != unit.c:
-        raise AssertionError(f"{c.buffer.name} does not lie as its product wants it")
+        raise InternalError(f"{c.buffer.name} does not lie as its product wants it")
     sums = s.arrays[c.buffer] if held else s.array("sums", unit.c.registers, dtype)
     zero = Const(0.0 if dtype.is_float else 0, dtype)
     clear = s.each(unit.c, lambda r: (Store(sums, (r,), zero),), stmt)

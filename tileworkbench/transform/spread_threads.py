@@ -22,7 +22,7 @@ from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
-from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var, is_const
+from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Assert,
@@ -30,6 +30,7 @@ from ..ir.stmt import (
     Body,
     Collective,
     Copy,
+    Evaluate,
     For,
     Gemm,
     If,
@@ -55,8 +56,9 @@ from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
 from .spread_async import spread_async
+from .spread_fma import spread_product
 from .spread_mma import spread_mma
-from .spread_tiles import spread_product, spread_reduce, spread_scan
+from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 
@@ -204,7 +206,9 @@ class Spread:
                 return (*self.meet(stmt.span)[:-1], stmt)
             case Store(buffer) if buffer.scope in ("local", "var"):
                 return (stmt,)
-            case Store() | Print() | Assert():
+            case Let(var, value) if calls(value):
+                return self.given(stmt, var, value)
+            case Store() | Print() | Assert() | Evaluate():
                 return (self.by_one(stmt),)
             case Atomic(result=None):
                 return (self.by_one(stmt),)
@@ -224,6 +228,12 @@ class Spread:
             reads, writes = self.shared(stmt.body)
             self.read, self.wrote = self.read | reads, self.wrote | writes
         return out
+
+    def given(self, stmt: Let, var: Var, value: Expr) -> Body:
+        """What a function of the author's gives, which may do more than that: the block calls it once."""
+        tile = self.tile(f"{var.hint or var.name}_given", (1,), var.type)
+        meet = Sync(span=stmt.span)
+        return (meet, self.by_one(Store(tile, (index(0),), value, span=stmt.span)), meet, Let(var, Load(tile, (index(0),)), span=stmt.span))
 
     def told(self, stmt: Atomic) -> Body:
         """An atomic that the block does once, whose old value every thread gets."""
@@ -245,7 +255,7 @@ class Spread:
             return ()
         if placed is None:
             return self.strided(loop)
-        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or reads_back(loop, frozenset(self.arrays))
+        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or calls(loop) or reads_back(loop, frozenset(self.arrays))
         if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
             raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
 
@@ -377,3 +387,8 @@ def head(stmt: Stmt) -> list[Expr]:
             return [start, stop]
         case _:
             return []
+
+
+def calls(node: Node) -> bool:
+    """Whether a function of the author's is called, which may have an effect."""
+    return any(isinstance(n, CallExtern) for n in walk(node))

@@ -1,8 +1,7 @@
-"""Reductions, scans and products of a block, shared out to its threads.
+"""Reductions and scans of a block, shared out to its threads.
 
 A reduction: each thread reduces its own cells; threads of a warp that hold other cells of the same row exchange what they have by shuffles, other
-threads through a tile. The order of a sum is that of the registers, then of the threads. A scan: rows go to threads, through a tile. A product
-without a matrix instruction: each result is summed by the thread that holds it, rows and columns of factors read once a step of k.
+threads through a tile. The order of a sum is that of the registers, then of the threads. A scan: rows go to threads, through a tile.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, is_const
 from ..ir.node import replace
-from ..ir.stmt import Body, Collective, For, Gemm, If, Reduce, Region, Scan, Stmt, Store, Sync, whole
+from ..ir.stmt import Body, Collective, For, If, Reduce, Region, Scan, Stmt, Store, Sync, whole
 from ..layout.algebra import Array
 from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
@@ -59,7 +58,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
 
     def take(register: Expr) -> Body | None:
         cell = coordinates(cells, s.thread, register)
-        value = s.value(src.buffer, _moved(src, cell), cells, register)
+        value = s.value(src.buffer, moved(src, cell), cells, register)
         table = own_registers(cells, rows, _without(cells, dim)) if rows.shape else np.zeros(cells.registers, np.int64)
         assert table is not None
         at = register_at(cells, table, register)
@@ -83,7 +82,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
     def there(cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The cell of a row in the destination: dims of extent 1 may differ."""
         moving = iter(c for c, n in zip(cell, rows.shape, strict=True) if n != 1)
-        return _moved(dst, tuple(index(0) if is_const(e, 1) else next(moving) for e in dst.extents))
+        return moved(dst, tuple(index(0) if is_const(e, 1) else next(moving) for e in dst.extents))
 
     own = s.place.fragments.get(dst.buffer)
     if src.buffer.root == dst.buffer.root:
@@ -94,7 +93,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
 
     def put(register: Expr) -> Body:
         cell = coordinates(rows, s.thread, register)
-        return _guarded(every([is_live(rows, s.thread, cell), is_first(rows, s.thread)]), Store(tile, cell, Load(sums, (register,))))
+        return guarded(every([is_live(rows, s.thread, cell), is_first(rows, s.thread)]), Store(tile, cell, Load(sums, (register,))))
 
     kept = own if lower else own.drop(dim)
 
@@ -115,7 +114,7 @@ def _give(
     if not stmt.clear:
         value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
     first = TRUE if buffer in s.arrays else is_first(rows, s.thread)
-    return _guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
+    return guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
 
 
 def _parts(cells: Fragment, d: Digit) -> list[Digit]:
@@ -146,7 +145,7 @@ def _without(cells: Fragment, dim: int) -> Array:
     return np.stack([table[d] for d in range(len(cells.shape)) if d != dim])
 
 
-def _moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The cell of a region in its buffer."""
     return tuple(add(cast(start, INDEX), c) for start, c in zip(region.starts, cell, strict=True))
 
@@ -221,7 +220,7 @@ def _through_tile(stmt: Reduce, s: Spreading, sums: Buffer, rows: Fragment, digi
     return (*s.each(one, put, stmt), Sync(), *s.each(one, get, stmt), Sync())
 
 
-# ---------------------------------------------------------------------------------------------- scans and products
+# ---------------------------------------------------------------------------------------------- scans
 def spread_scan(stmt: Scan, s: Spreading) -> Body:
     """Rows go to threads. A source that the destination overlaps is copied first; where they are one, a row is read as it is written."""
     src, dst, dim = stmt.src, stmt.dst, stmt.dim
@@ -233,7 +232,7 @@ def spread_scan(stmt: Scan, s: Spreading) -> Body:
         def take(register: Expr) -> Body:
             cell = coordinates(cells, s.thread, register)
             test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
-            return _guarded(test, Store(tile, cell, Load(src.buffer, _moved(src, cell))))
+            return guarded(test, Store(tile, cell, Load(src.buffer, moved(src, cell))))
 
         return (*s.each(cells, take, stmt), Sync(), *spread_scan(replace(stmt, src=whole(tile)), s))
     lines = flat(tuple(n for d, n in enumerate(extents) if d != dim) or (1,), s.place.threads)
@@ -246,8 +245,8 @@ def spread_scan(stmt: Scan, s: Spreading) -> Body:
         cell = coordinates(lines, s.thread, register)
         along = Binary("sub", index(extents[dim] - 1), step) if stmt.reverse else step
         at = (*cell[:dim], along, *cell[dim:]) if len(extents) > 1 else (along,)
-        value = _combined(as_reduce, Load(so_far, (index(0),)), cast(Load(src.buffer, _moved(src, at)), work))
-        walk = (Store(so_far, (index(0),), value), Store(dst.buffer, _moved(dst, at), cast(Load(so_far, (index(0),)), dst.buffer.type)))
+        value = _combined(as_reduce, Load(so_far, (index(0),)), cast(Load(src.buffer, moved(src, at)), work))
+        walk = (Store(so_far, (index(0),), value), Store(dst.buffer, moved(dst, at), cast(Load(so_far, (index(0),)), dst.buffer.type)))
         body: Body = (Store(so_far, (index(0),), _identity(as_reduce, work)), For(step, index(0), index(extents[dim]), walk))
         test = every([is_live(lines, s.thread, cell), is_first(lines, s.thread)])
         return (If(test, body),) if test != TRUE else body
@@ -255,62 +254,5 @@ def spread_scan(stmt: Scan, s: Spreading) -> Body:
     return s.each(lines, line, stmt)
 
 
-def spread_product(stmt: Gemm, s: Spreading) -> Body:
-    """Each result is summed by the thread that holds it; factors are read once for all of a thread's results."""
-    m, n = stmt.c.static_extents()[-2:]
-    k = stmt.a.static_extents()[-2 if stmt.trans_a else -1]
-    held = s.place.fragments.get(stmt.c.buffer)
-    cells = held if held is not None else flat((m, n), s.place.threads)
-    dtype = stmt.c.buffer.type
-    work = FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
-    in_place = held is not None and work == dtype
-    sums = s.arrays[stmt.c.buffer] if in_place else s.array("sums", cells.registers, work)
-    depth = s.names.var("k")
-    lead = [tuple(index(0) for _ in r.extents[:-2]) for r in (stmt.a, stmt.b, stmt.c)]
-
-    def start(register: Expr) -> Body | None:
-        cell = coordinates(cells, s.thread, register)
-        old = Load(s.arrays[stmt.c.buffer], (register,)) if held is not None else Load(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)))
-        zero = Const(0.0 if work.is_float else 0, work)
-        value = Select(stmt.clear, zero, cast(old, work)) if not isinstance(stmt.clear, Const) else zero if stmt.clear.value else cast(old, work)
-        alone = TRUE if held is not None else is_first(cells, s.thread)  # the one that will write it
-        return _guarded(every([is_live(cells, s.thread, cell), alone]), Store(sums, (register,), value))
-
-    rows, columns = cells.drop(1), cells.drop(0)
-    left, right = s.array("left", rows.registers, work), s.array("right", columns.registers, work)
-
-    def take_left(register: Expr) -> Body:
-        cell = coordinates(rows, s.thread, register)
-        at = (*lead[0], *((depth, *cell) if stmt.trans_a else (*cell, depth)))
-        return _guarded(is_live(rows, s.thread, cell), Store(left, (register,), cast(Load(stmt.a.buffer, _moved(stmt.a, at)), work)))
-
-    def take_right(register: Expr) -> Body:
-        cell = coordinates(columns, s.thread, register)
-        at = (*lead[1], *((*cell, depth) if stmt.trans_b else (depth, *cell)))
-        return _guarded(is_live(columns, s.thread, cell), Store(right, (register,), cast(Load(stmt.b.buffer, _moved(stmt.b, at)), work)))
-
-    def sum_up(register: Expr) -> Body | None:
-        tables = own_registers(cells, rows, cells.cells()[:1]), own_registers(cells, columns, cells.cells()[1:])
-        at = [None if table is None else register_at(cells, table, register) for table in tables]
-        if at[0] is None or at[1] is None:
-            return None
-        value = Binary("add", Load(sums, (register,)), Binary("mul", Load(left, (at[0],)), Load(right, (at[1],))))
-        return _guarded(is_live(cells, s.thread, coordinates(cells, s.thread, register)), Store(sums, (register,), value))
-
-    def finish(register: Expr) -> Body | None:
-        cell = coordinates(cells, s.thread, register)
-        value = cast(Load(sums, (register,)), dtype)
-        if held is not None:
-            return _guarded(is_live(cells, s.thread, cell), Store(s.arrays[stmt.c.buffer], (register,), value))
-        test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
-        return _guarded(test, Store(stmt.c.buffer, _moved(stmt.c, (*lead[2], *cell)), value))
-
-    step = (*s.each(rows, take_left, stmt), *s.each(columns, take_right, stmt), *s.each(cells, sum_up, stmt))
-    walk = For(depth, index(0), index(k), step, span=stmt.span)
-    meet = (Sync(),) if stmt.c.buffer.root in (stmt.a.buffer.root, stmt.b.buffer.root) else ()  # the factors are read before a result is written
-    before = () if in_place and is_const(stmt.clear, False) else s.each(cells, start, stmt)
-    return (*before, walk, *meet, *(() if in_place else s.each(cells, finish, stmt)))
-
-
-def _guarded(test: Expr, stmt: Stmt) -> Body:
+def guarded(test: Expr, stmt: Stmt) -> Body:
     return (If(test, (stmt,)) if test != TRUE else stmt,)

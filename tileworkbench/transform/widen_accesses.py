@@ -86,7 +86,9 @@ class _Loop:
     def __init__(self, around: _Widen, loop: For, turns: int, known: Mapping[Var, int]) -> None:
         self.around, self.bounds = around, around.bounds
         self.loop, self.turns, self.var = loop, turns, loop.var
-        self.lets = {n.var.name: n.value for s in loop.body for n in walk(s) if isinstance(n, Let)}
+        self.lets: dict[str, Expr | None] = {}  # None: bound several times
+        for let in (n for s in loop.body for n in walk(s) if isinstance(n, Let)):
+            self.lets[let.var.name] = None if let.var.name in self.lets else let.value
         self.divisors = known
         self.values_of: dict[str, Expr] = {}  # values of `lets` without variables of `lets`
         self.arrays: dict[tuple[object, ...], Buffer] = {}
@@ -168,7 +170,7 @@ class _Loop:
                 return node
             if node.name not in self.values_of:
                 value = self.lets[node.name]
-                self.values_of[node.name] = node if has_load(value) else rewrite(value, change)
+                self.values_of[node.name] = node if value is None or has_load(value) else rewrite(value, change)
             return self.values_of[node.name]
 
         return rewrite(expr, change)

@@ -114,6 +114,9 @@ template <int... I> struct twbe_count<0, I...> { typedef twbe_list<I...> type; }
 template <class... P, int... I> static inline void twbe_spread(void (*f)(P...), void **args, twbe_list<I...>) { f(*(typename twb_plain<P>::type *)args[I]...); }
 template <class... P> static inline void twbe_call(void (*f)(P...), void **args) { twbe_spread(f, args, typename twbe_count<sizeof...(P)>::type()); }
 template <class U, class T> TWB_DEVICE twb_global<U> twbe_cast(twb_global<T> p) { return twb_global<U>{(U *)p.p, p.b}; }
+template <class T> TWB_DEVICE T *twbe_plain(T *p) { return p; }
+template <class T> TWB_DEVICE T *twbe_plain(twb_global<T> p) { return p.p; }
+template <class T> TWB_DEVICE T *twbe_plain(twb_shared<T> p) { return (T *)(twb_me->memory + p.at); }
 template <class U, class T> TWB_DEVICE U *twbe_cast(T *p) { return (U *)p; }
 template <class U, class T> TWB_DEVICE twb_shared<U> twbe_cast(twb_shared<T> p) { return twb_shared<U>{p.at, p.low, p.high, p.rank}; }
 

@@ -1,4 +1,5 @@
 // The runtime of the emulator, one translation unit: the pieces below, in this order, after emu.h and numbers.h.
+#include <cstdint>
 #include "emu.h"
 #include "numbers.h"
 #include "state.h"
