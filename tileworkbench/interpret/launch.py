@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.explicit_words import require_words
 from ..base.dtypes import INDEX
 from ..base.errors import InternalError
 from ..ir.expr import Buffer, Expr, Var
@@ -30,6 +31,7 @@ class Program:
     """
 
     def __init__(self, kernel: Kernel) -> None:
+        require_words(kernel, 0, "the interpreter")
         self.kernel = kernel
         self._bodies: dict[bool, Run] = {False: _host(kernel.body, Scope())}
 

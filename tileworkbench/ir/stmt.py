@@ -126,6 +126,7 @@ class Gemm(Stmt):
     a is (M, K) or, with `trans_a`, (K, M); b is (K, N) or, with `trans_b`, (N, K); c is (M, N). Leading dims have extent 1.
     c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
     `is_async` says that nobody touches c, or writes a or b, before a `WaitProducts` (`ir/device.py`): the product may still run meanwhile.
+    `unit` "wgmma": by warp groups, or not at all.
     """
 
     a: Region
@@ -136,6 +137,7 @@ class Gemm(Stmt):
     clear: Expr = field(default_factory=lambda: Const(False, BOOL))
     policy: str = "square"
     is_async: bool = False
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError
+from . import explicit
 from . import expr as expr_module
 from . import stmt as stmt_module
 from .expr import ARITHMETIC, BITWISE, COMPARE, LOGICAL, UNARY, Binary, Buffer, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
@@ -45,7 +46,7 @@ from .stmt import (
 )
 
 _TILE_OPS = (Copy, Fill, Gemm, Reduce, Scan)
-_TILE_STAGE = (expr_module.__name__, stmt_module.__name__)
+_TILE_STAGE = (expr_module.__name__, stmt_module.__name__, explicit.__name__)
 _GONE = (*_TILE_OPS, Launch, Atomic, ParallelFor, PipelinedFor, stmt_module.Sync, Collective)
 _REDUCTIONS = ("sum", "abssum", "max", "min", "absmax", "bitand", "bitor", "bitxor", "any", "all")
 _ATOMICS = ("add", "max", "min", "or", "and", "xor", "exch", "load", "store")

@@ -12,23 +12,22 @@ from ._dispatch import word
 INSTEAD = {
     "sm_90": {
         "use T.copy, which waits for itself and needs no barrier": (
-            "alloc_barrier", "alloc_cluster_barrier", "mbarrier_wait_parity", "mbarrier_arrive", "mbarrier_expect_tx", "mbarrier_arrive_expect_tx",
-            "barrier_wait", "barrier_arrive", "tma_copy", "tma_load", "tma_store_arrive", "tma_store_wait", "copy_cluster", "cp_async_barrier_noinc",
-            "create_tma_descriptor", "fence_proxy_async", "ptx_arrive_barrier", "ptx_init_barrier_thread_count", "ptx_fence_barrier_init",
+            "alloc_cluster_barrier", "tma_load", "copy_cluster", "cp_async_barrier_noinc", "create_tma_descriptor", "ptx_arrive_barrier",
+            "ptx_init_barrier_thread_count", "ptx_fence_barrier_init",
         ),
+        "use T.tma_copy, which closes its own group": ("tma_store_arrive",),
         "use T.gemm, which is complete when it returns": (
-            "wgmma_gemm", "wgmma_gemm_sp", "wait_wgmma", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_wait", "warpgroup_fence_operand",
+            "wgmma_gemm_sp", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_wait", "warpgroup_fence_operand",
             "initialize_wgmma_descriptor", "alloc_wgmma_desc", "ptx_wgmma_ss",
         ),
-        "write the body without warp roles: T.Pipelined overlaps copies and products": (
-            "ws", "annotate_ws_schedule", "ws_op", "WSSchedule", "WSRole", "WSPipeline", "WSInstr", "WSOpRef", "WSSync", "WSSyncKind", "WSScope",
+        "write roles with T.ws, or leave them out: T.Pipelined overlaps copies and products": (
+            "annotate_ws_schedule", "ws_op", "WSSchedule", "WSRole", "WSPipeline", "WSInstr", "WSOpRef", "WSSync", "WSSyncKind", "WSScope",
             "WSID",
         ),
         "use one block per tile: T.Kernel over all tiles, or T.Persistent": (
             "PersistentTileScheduler", "BaseTileScheduler", "block_rank_in_cluster", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait",
             "cluster_sync", "clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled", "clc_get_first_ctaid_x",
         ),
-        "use T.sync_threads()": ("named_barrier_arrive", "named_barrier_sync"),
     },
     "sm_100": {
         "use T.gemm with an accumulator from T.alloc_fragment": (

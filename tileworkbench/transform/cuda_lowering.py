@@ -33,11 +33,15 @@ from .pack_nibbles import pack_nibbles
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .raster_blocks import raster_blocks
+from .refuse_explicit import refuse_explicit
+from .roles_of_threads import roles_of_threads
 from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
+from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
 
@@ -51,7 +55,10 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     `aligned`: arrays of a call begin at multiples of 16 bytes; if not, each element of them is an access of its own.
     """
     return (
+        Step(for_arch(refuse_explicit, arch), because="what a target has not is said before anything is proved"),
+        Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
+        Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),
         Step(expand_asserts),
         Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
         Step(decide_branches, because="what is never done must not stop a proof"),
@@ -70,6 +77,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, min(arch, 89)), because="speaks of threads that the author sees; spread_threads makes others"),
+        Step(for_arch(spread_groups, arch if aligned else -arch), because="takes the launches whose author says which warp groups do what"),
         Step(for_arch(spread_threads, arch), because="everything after it is one thread's program"),
         Step(flatten_accesses, because="proofs need the author's indices; later steps make offsets that are inside by construction"),
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),

@@ -36,6 +36,7 @@ from .keep_values import keep_values
 from .lower_parallel import lower_parallel
 from .place_tiles import place_tiles
 from .read_operands_in_place import read_operands_in_place
+from .refuse_explicit import refuse_explicit
 from .split_grid_syncs import split_grid_syncs
 from .split_parallel import split_parallel
 from .stream_stores import stream_stores
@@ -68,6 +69,7 @@ class Step:
 Observer = Callable[[Step, Kernel, Kernel], None]
 
 C_STEPS: tuple[Step, ...] = (
+    Step(refuse_explicit, because="what a target has not is said before anything is proved"),
     Step(index_loops, because="proofs and loop ends below are about the index dtype"),
     Step(expand_asserts),
     Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which fission_threads keeps whole"),

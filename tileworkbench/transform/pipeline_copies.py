@@ -27,6 +27,7 @@ from ..analysis.running_ahead import RunningAhead, running_ahead
 from ..base.dtypes import BOOL, INDEX
 from ..ir.build import FALSE, TRUE, add, index, mul, sub
 from ..ir.device import DeviceCall, Specialised
+from ..ir.explicit import is_explicit
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
@@ -51,7 +52,7 @@ class _Pipeline(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
-        has_roles = any(isinstance(s, Specialised) for s in stmt.body)
+        has_roles = is_explicit(stmt) or any(isinstance(s, Specialised) for s in stmt.body)
         if has_roles or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
             return stmt
         self.launch, self.versions, self.remarks = stmt, [], []

@@ -24,6 +24,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import INDEX, INT32, DType
 from ..ir.build import add, cast, index
 from ..ir.device import DeviceCall, MapOf, Specialised
+from ..ir.explicit import is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
@@ -47,6 +48,8 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
 
     def change(node: Node) -> Node:
         if not isinstance(node, Launch) or node.threads_used or node.count_threads % GROUP or node.count_threads + GROUP > MOST_THREADS:
+            return node
+        if is_explicit(node):  # the author says who copies
             return node
         if any(isinstance(n, Return) for n in walk(node)):  # threads that leave would not release what they have not used
             return node

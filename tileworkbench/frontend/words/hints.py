@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import TileTypeError, TileValueError
+from ...ir.explicit import Asked
 from ...ir.expr import Const
 from ...language import hints as words
 from ...language._dispatch import impl
@@ -108,17 +109,27 @@ def _disable_warp_group_reg_alloc() -> None:
 
 @impl(words.set_max_nreg)
 def _set_max_nreg(reg_count: int, is_inc: Any = 0) -> None:
-    _record("set_max_nreg", reg_count)
+    _registers("set_max_nreg", reg_count, bool(is_inc))
 
 
 @impl(words.inc_max_nreg)
 def _inc_max_nreg(reg_count: int) -> None:
-    _record("inc_max_nreg", reg_count)
+    _registers("inc_max_nreg", reg_count, True)
 
 
 @impl(words.dec_max_nreg)
 def _dec_max_nreg(reg_count: int) -> None:
-    _record("dec_max_nreg", reg_count)
+    _registers("dec_max_nreg", reg_count, False)
+
+
+def _registers(word: str, count: int, more: bool) -> None:
+    """In a role, a statement; elsewhere a hint."""
+    _record(word, count)
+    builder = current(f"T.{word}")
+    if any(s.kind == "ws" for s in builder.scopes):
+        if not isinstance(count, int) or not 24 <= count <= 256 or count % 8:
+            raise TileValueError(f"T.{word}: a thread cannot have {count!r} registers", hint="24 to 256, a multiple of 8")
+        builder.emit(Asked(f"twb_set_max_registers_{'inc' if more else 'dec'}", (), (count,), word))
 
 
 @impl(words.pdl_sync)

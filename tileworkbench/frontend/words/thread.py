@@ -16,6 +16,7 @@ from ...language._dispatch import impl
 from .. import arith
 from ..builder import LaunchState, current
 from ..values import Value, as_expr, plain
+from .hopper import named
 
 UINT32 = DType("uint32")
 WARP = 32
@@ -134,6 +135,9 @@ def _sync(word: str, scope: str) -> None:
 
 @impl(words.sync_threads)
 def _sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
+    if barrier_id and any(s.kind == "ws" for s in current("T.sync_threads").scopes):
+        named("sync_threads", "twb_bar_sync", barrier_id, arrive_count)
+        return
     _sync("T.sync_threads", "block")
 
 

@@ -102,6 +102,11 @@ def _gemm(
 ) -> None:  # fmt: skip
     builder = current("T.gemm")
     builder.require_tile_op("T.gemm")
+    builder.emit(product("T.gemm", A, B, C, transpose_A, transpose_B, policy, clear_accum))
+
+
+def product(word: str, A: Any, B: Any, C: Any, transpose_A: bool, transpose_B: bool, policy: Any, clear_accum: Any) -> Gemm:
+    """The product that `word` was given, checked."""
     a, b, c = _matrix("A", A), _matrix("B", B), _matrix("C", C)
     (m, n), (k_a, m_a), (n_b, k_b) = _dims(c), _dims(a, not transpose_A), _dims(b, not transpose_B)
     _agree("M", ("A", a, m_a), ("C", c, m), transpose_A)
@@ -110,9 +115,9 @@ def _gemm(
     for name, region in (("A", a), ("B", b)):
         if region.buffer.type.is_float and not c.buffer.type.is_float:
             raise TileTypeError(
-                f"T.gemm cannot add products of {region.buffer.type} ({name}) in C, which is {c.buffer.type}", hint='make C a "float32" fragment'
+                f"{word} cannot add products of {region.buffer.type} ({name}) in C, which is {c.buffer.type}", hint='make C a "float32" fragment'
             )
-    builder.emit(Gemm(a, b, c, bool(transpose_A), bool(transpose_B), arith.to_bool(as_expr(clear_accum)), _policy(policy)))
+    return Gemm(a, b, c, bool(transpose_A), bool(transpose_B), arith.to_bool(as_expr(clear_accum)), _policy(policy))
 
 
 def _policy(policy: Any) -> str:
