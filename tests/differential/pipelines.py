@@ -70,6 +70,8 @@ class PipelineMaker(Maker):
             steps = [Copy(self.piece(index), whole(tile)), self.use(tile, k)]
             if self.chance(0.15):
                 steps.insert(self.between(0, 1), self.use(self.pick(self.tiles), k) if self.chance(0.3) else self.step())
+            if self.chance(0.15):
+                steps[0] = If(self.test(k, index), (steps[0],), (Copy(self.piece(k), whole(tile)),) if self.chance(0.7) else ())
             body += [If(self.test(k, index), tuple(steps))] if self.chance(0.25) else steps
         if self.chance(0.12):
             body.insert(self.between(0, len(body)), If(self.test(k, index), (self.pick((Break(), Continue())),)))

@@ -9,12 +9,14 @@ from differential.harness import acceptable, join
 
 from tileworkbench.ir.printer import print_kernel
 from tileworkbench.runtime.target_emulate import EmulateTarget
+from tileworkbench.transform import share_tiles
 
 pytestmark = pytest.mark.skipif(bool(EmulateTarget().usable()), reason=EmulateTarget().usable())
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 132, 12))])
-def test_random_pipelines(first: int) -> None:
+def test_random_pipelines(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_tiles, "FEW_BYTES", 0)  # the tiles are small
     cases = acceptable([families.make("pipelines", seed) for seed in range(first, first + 12)])
     faults = compare_emulated(cases, sanitize=True)
     assert not faults, "\n\n".join(f"{f.case.name}: {f.text}\n{print_kernel(join([f.case]))}" for f in faults[:2])

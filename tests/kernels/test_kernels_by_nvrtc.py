@@ -57,13 +57,7 @@ LIBRARY: dict[str, Make] = {
     "transpose": problem("transpose", (8192, 8192), "float32"),
 }  # fmt: skip
 SINCE = {"gemm fp8, scaled": (8, 9)}
-WAITING = {("gemm tf32", "sm_90a"): "products of tfloat32 have no matrix instruction yet"}
-CASES = [
-    pytest.param(name, arch, id=f"{name}, {arch}", marks=[pytest.mark.xfail(reason=why, strict=False)] if (why := WAITING.get((name, arch))) else [])
-    for name in LIBRARY
-    for arch in ARCHS
-    if capability(arch) >= SINCE.get(name, (0, 0))
-]
+CASES = [pytest.param(name, arch, id=f"{name}, {arch}") for name in LIBRARY for arch in ARCHS if capability(arch) >= SINCE.get(name, (0, 0))]
 
 
 @pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")

@@ -691,3 +691,15 @@ def test_a_kernel_that_prints_is_waited_for(driver: FakeDriver, emitted: None) -
     driver.set("capturing", 1)
     kernel(x)
     assert driver.get("synced") == 4
+
+
+def test_a_report_fetches_only_what_it_reads(driver: FakeDriver, target: CudaTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = tileworkbench.compile(scale_add_program(), target="cuda")
+    fetched: list[Any] = []
+    monkeypatch.setattr(cuda_arrays, "fetch", lambda value: fetched.append(value) or value.get())
+    call = kernel.bind(*arrays(64), 1.0)
+    seen = call.readable()
+    assert list(seen) == ["a", "b", "c"] and len(seen) == 3 and not fetched
+    assert seen["a"] is seen["a"] and len(fetched) == 1
+    kernel.report(args=(*arrays(64), 1.0))
+    assert len(fetched) == 1, "its bounds are not read from data"

@@ -140,6 +140,20 @@ def test_tiles_of_one_innermost_loop_and_tiles_that_save_nothing_stay_apart() ->
     assert not any(launch.places for launch in (n for n in walk(kernel) if isinstance(n, Launch)))
 
 
+def test_small_tiles_need_not_share() -> None:
+    @T.prim_func
+    def small(A: T.Tensor((16, 16), "float32"), C: T.Tensor((16, 16), "float32")):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=64):
+            x, y, z = (T.alloc_shared((16, 16), "float32") for _ in range(3))
+            T.copy(A, x)
+            T.copy(x, y)
+            T.copy(y, z)
+            T.copy(z, C)
+
+    kernel = small.kernel
+    assert share_tiles(kernel) is kernel  # 48 bytes a thread
+
+
 def test_what_is_shared_already_stays() -> None:
     made = compiled(staged(1))
     (record,) = [r for r in made.passes if r.name == "share_tiles"]

@@ -16,17 +16,11 @@ from math import gcd
 
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from ..ir.node import Node, rewrite, walk
-from ..ir.stmt import For
 from .bounds import Bounds
 from .linear import Linear, linear, to_expr
 
 NOTHING: Mapping[Var, int] = {}
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
-
-
-def steps(node: Node) -> dict[Var, int]:
-    """What divides the variables of the loops below `node` that take steps."""
-    return {n.var: gcd(int(n.start.value), n.step) for n in walk(node) if isinstance(n, For) and n.step not in (1, -1) and isinstance(n.start, Const)}
 
 
 def divisor(form: Linear, known: Mapping[Var, int] = NOTHING) -> int:
@@ -109,4 +103,4 @@ def is_uniform(cond: Expr, var: Var, width: int, bounds: Bounds, known: Mapping[
             return False
 
 
-__all__ = ["divisor", "is_uniform", "linear", "steps", "without_neighbours"]
+__all__ = ["divisor", "is_uniform", "linear", "without_neighbours"]

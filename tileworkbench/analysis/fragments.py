@@ -9,7 +9,7 @@ that cannot be had is not held in registers: `shared` says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -156,10 +156,11 @@ class _Placer:
     def follow_loop(self, loop: ParallelFor) -> bool:
         placed = self.out.loops.get(id(loop))
         if placed is None:
-            found = [b for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars]
+            found = [b for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars and _covers(b, loop)]
             if not found:
                 return False
-            self.out.loops[id(loop)] = self.best(loop, found)
+            shape = tuple(int(e.value) for e in loop.extents if isinstance(e, Const))
+            self.out.loops[id(loop)] = replace(self.best(loop, found), shape=shape)  # of a part of the cells, those that hold others rest
             return True
         return any(self.lay(buffer, fragment) for buffer, at in _touched(loop) if (fragment := _projected(placed, loop.vars, at)) is not None)
 
@@ -279,6 +280,12 @@ def _touched(loop: ParallelFor) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
     for node in walk(loop):
         if isinstance(node, (Load, Store)) and node.buffer.scope == "fragment":
             yield node.buffer, tuple(_plain(i) for i in node.indices)
+
+
+def _covers(buffer: Buffer, loop: ParallelFor) -> bool:
+    """Whether each iteration of a loop is a cell of `buffer`."""
+    sizes = zip(loop.extents, buffer.static_shape(), strict=True)
+    return all(isinstance(e, Const) and 0 < int(e.value) <= size for e, size in sizes)
 
 
 def _plain(index: Expr) -> Expr:

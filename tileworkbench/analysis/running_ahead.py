@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
@@ -26,7 +27,6 @@ from ..ir.stmt import (
     PipelinedFor,
     Print,
     Reduce,
-    Region,
     Return,
     Scan,
     Stmt,
@@ -66,21 +66,25 @@ class _Loop:
 
     def run(self) -> RunningAhead:
         out = RunningAhead()
-        copies = list(_copies(self.loop.body, (), {}))
+        copies = list(_copies(self.loop.body, (), (), {}))
         if (stopper := self.stopper()) is not None:
             why, at = stopper
             out.why = [(at, why)] if copies else []
             return out
-        for copy, conditions, lets in copies:
-            made = async_copy(copy, self.bounds, self.aligned)
+        for tile in dict.fromkeys(c.copy.dst.buffer for c in copies):
             needed: set[Var] = set()
-            reads = (*conditions, *copy.src.starts)
-            why = self.why_not(copy.src.buffer, reads, lets, needed) or made.why or self.tile_taken(copy.dst.buffer)
-            if why:
-                out.why.append((copy, f"the copy into {copy.dst.buffer.name} does not run ahead: {why}"))
-            else:
-                out.copies[id(copy)] = made.bytes
-                out.tiles.append(copy.dst.buffer)
+            writers = [c for c in copies if c.copy.dst.buffer == tile]
+            made = [async_copy(c.copy, self.bounds, self.aligned) for c in writers]
+            moving = [self.why_not(c.copy.src.buffer, (*c.conditions, *c.copy.src.starts), c.lets, needed) for c in writers]
+            reasons = [why or m.why for why, m in zip(moving, made, strict=True)]
+            taken = "" if any(reasons) else self.tile_taken(tile, writers)
+            for c, m, why in zip(writers, made, reasons, strict=True):
+                if why or taken:
+                    out.why.append((c.copy, f"the copy into {tile.name} does not run ahead: {why or taken}"))
+                elif not any(reasons):
+                    out.copies[id(c.copy)] = m.bytes
+            if not taken and not any(reasons):
+                out.tiles.append(tile)
                 out.lets |= needed
         return out
 
@@ -96,7 +100,7 @@ class _Loop:
                 return "no copy runs ahead: other blocks may change memory while the loop runs", self.loop
         return None
 
-    def tile_taken(self, tile: Buffer) -> str:
+    def tile_taken(self, tile: Buffer, writers: list[_Candidate]) -> str:
         """Why `tile` cannot have versions, or ""."""
         if any(b.view_of is not None and b.root == tile for b in self.launch.allocs):
             return "another tile is a view of it"
@@ -108,8 +112,7 @@ class _Loop:
                     return f"a {type(node).__name__.lower()} reads it where it is"
                 case _:
                     pass
-        writers = [n for n in self.inside if tile in accessed(n)[1]]
-        if len(writers) != 1:
+        if len(writers) != sum(tile in accessed(n)[1] for n in self.inside) or not all(_exclude(a, b) for a, b in combinations(writers, 2)):
             return "the loop writes it elsewhere too"
         return "" if is_fresh(self.launch.body, tile) else "what an iteration leaves in it is used later"
 
@@ -137,19 +140,35 @@ class _Loop:
         return ""
 
 
-def _copies(body: Body, conditions: tuple[Expr, ...], lets: dict[Var, Let]) -> Iterator[tuple[Copy, tuple[Expr, ...], dict[Var, Let]]]:
-    """Copies from global to on-chip memory that run once an iteration, their conditions, and the bindings that they see."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A copy that runs at most once an iteration: the branches that lead to it (an `If` by identity, which of its bodies), their conditions, and the
+    bindings that it sees."""
+
+    copy: Copy
+    branches: tuple[tuple[int, bool], ...]
+    conditions: tuple[Expr, ...]
+    lets: dict[Var, Let]
+
+
+def _copies(body: Body, branches: tuple[tuple[int, bool], ...], conditions: tuple[Expr, ...], lets: dict[Var, Let]) -> Iterator[_Candidate]:
+    """Copies from global to shared memory in no loop within `body`."""
     for stmt in body:
         match stmt:
             case Let(var):
                 lets = {**lets, var: stmt}
-            case Copy(src, dst) if src.buffer.scope == "global" and dst.buffer.is_on_chip:
-                yield stmt, conditions, lets
+            case Copy(src, dst) if src.buffer.scope == "global" and dst.buffer.scope == "shared":
+                yield _Candidate(stmt, branches, conditions, lets)
             case If(cond, then, other):
-                yield from _copies(then, (*conditions, cond), lets)
-                yield from _copies(other, (*conditions, cond), lets)
+                yield from _copies(then, (*branches, (id(stmt), True)), (*conditions, cond), lets)
+                yield from _copies(other, (*branches, (id(stmt), False)), (*conditions, cond), lets)
             case _:
                 pass
+
+
+def _exclude(a: _Candidate, b: _Candidate) -> bool:
+    """Whether an iteration runs at most one of the two."""
+    return any((which, not way) in b.branches for which, way in a.branches)
 
 
 def _own(body: Body) -> Iterator[Stmt]:
@@ -166,46 +185,51 @@ def _own(body: Body) -> Iterator[Stmt]:
 
 
 def is_fresh(body: Body, tile: Buffer) -> bool:
-    """Whether every use of `tile` sees only what stands before it in its own body, or a body around it, and begins with a write of all of it.
+    """Whether every use of `tile` sees only what was written before it in its own body, or a body around it, beginning with a write of all of it.
 
     So no value passes from one iteration of a loop to another, into a loop that writes the tile, or out of one.
     """
-    is_defined = False
+    return _state(body, tile, False) is not None
+
+
+def _state(body: Body, tile: Buffer, is_defined: bool) -> bool | None:
+    """Whether `body` leaves the tile with a value of its own or of `is_defined`; None where it uses one that it does not have."""
     for stmt in body:
         found = uses(stmt)
         if tile not in found.buffers:
             continue
+        if _fills(stmt, tile):
+            is_defined = True
+            continue
+        heads = [e for e in children(stmt) if isinstance(e, Expr)]
+        if not is_defined and tile in uses(heads).read:
+            return None
         match stmt:
-            case Copy(Region(source), dst) if dst.buffer == tile and is_whole(dst) and source != tile:
-                is_defined = True
-                continue
-            case Fill(dst) if dst.buffer == tile and is_whole(dst):
-                is_defined = True
-                continue
-            case ParallelFor(loop_vars, extents, inside) if extents == tile.shape and _fills(inside, tile, loop_vars):
-                is_defined = True
-                continue
-            case For(body=inside) | PipelinedFor(body=inside):
-                bodies: tuple[Body, ...] = (inside,)
-            case While(cond, inside):
-                bodies = (inside,)
-                if tile in found.written and tile in uses(cond).read:
-                    return False
-            case If(cond, then, other):
-                bodies = (then, other)
+            case If(_, then, other):
+                ends = _state(then, tile, is_defined), _state(other, tile, is_defined)
+                if None in ends:
+                    return None
+                is_defined = all(ends)
+            case For(body=inside) | PipelinedFor(body=inside) | While(body=inside) if tile in found.written:
+                if (isinstance(stmt, While) and tile in uses(heads).read) or _state(inside, tile, False) is None:
+                    return None
+                is_defined = False
+            case _ if not is_defined:
+                return None
             case _:
-                bodies = ()
-        if bodies and tile in found.written:
-            heads = [e for e in children(stmt) if isinstance(e, Expr)]
-            if (tile in uses(heads).read and not is_defined) or not all(is_fresh(b, tile) for b in bodies):
-                return False
-            is_defined = False
-        elif not is_defined:
+                pass
+    return is_defined
+
+
+def _fills(stmt: Stmt, tile: Buffer) -> bool:
+    """Whether `stmt` writes all of `tile` and reads none of it."""
+    match stmt:
+        case Copy(src, dst):
+            return dst.buffer == tile and is_whole(dst) and src.buffer != tile
+        case Fill(dst):
+            return dst.buffer == tile and is_whole(dst)
+        case ParallelFor(loop_vars, extents, body):
+            writes = any(isinstance(s, Store) and s.buffer == tile and s.indices == loop_vars for s in body)
+            return extents == tile.shape and writes and not any(isinstance(n, Load) and n.buffer == tile for s in body for n in walk(s))
+        case _:
             return False
-    return True
-
-
-def _fills(body: Body, tile: Buffer, loop_vars: tuple[Var, ...]) -> bool:
-    """Whether each iteration writes its own element of `tile`, and reads none."""
-    writes = any(isinstance(s, Store) and s.buffer == tile and s.indices == loop_vars for s in body)
-    return writes and not any(isinstance(n, Load) and n.buffer == tile for s in body for n in walk(s))

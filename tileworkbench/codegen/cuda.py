@@ -18,7 +18,7 @@ from ..ir.build import index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
-from ..ir.node import replace
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Break, Collective, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, Sync, TensorParam, While
 from ..ir.tile_form import TensorView
 from .c_names import c_name
@@ -120,7 +120,10 @@ class _Emitter(CStatements):
             count = 1
             for n in grid.threads:
                 count *= n
-            with out.block(f'extern "C" __global__ void __launch_bounds__({count}) {c_name(grid.name)}({", ".join(texts)})'):
+            # where threads hand registers to others, the compiler must know how many each has at first: all that one block of a multiprocessor has
+            shifts = any(isinstance(n, DeviceCall) and "set_max_registers" in n.name for x in grid.body for n in walk(x))
+            bounds = f"{count}, 1" if shifts else str(count)
+            with out.block(f'extern "C" __global__ void __launch_bounds__({bounds}) {c_name(grid.name)}({", ".join(texts)})'):
                 for line in lines:
                     out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):

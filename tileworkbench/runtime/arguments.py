@@ -8,7 +8,7 @@ bool tensor is brought to 0 and 1 when it holds other values.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -80,10 +80,9 @@ class BoundCall:
     kinds: tuple[str, ...] = field(default=())  # per input: how a repeated call can find its pointer, for `fastcall`
     memory: Memory | None = None  # where the arrays are, if not in the host's memory
 
-    def readable(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Every tensor by name, where the host can read it: the array itself, or a copy of one in a GPU's memory."""
-        there = self.memory
-        return {b.spec.name: b.array if there is None or b.given is None else there.fetch(b.given) for b in self.tensors}
+    def readable(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Every tensor by name, where the host can read it: the array itself, or a copy of one in a GPU's memory, made when somebody looks."""
+        return _Readable(self.tensors, self.memory)
 
     def results(self) -> Any:
         """The outputs as the caller's kind of arrays: None, the one, or a tuple. Also writes int4 arguments back."""
@@ -95,6 +94,29 @@ class BoundCall:
             bound = self.tensors[index]
             outs.append(bound.result if bound.result is not None else hand_over(bound.array, bound.like))
         return None if not outs else outs[0] if len(outs) == 1 and not self.signature.returns_tuple else tuple(outs)
+
+
+class _Readable(Mapping[str, np.ndarray[Any, Any]]):
+    """Tensors by name; those of another memory are fetched once each, when they are asked for."""
+
+    def __init__(self, tensors: Sequence[BoundTensor], memory: Memory | None) -> None:
+        self._tensors = {b.spec.name: b for b in tensors}
+        self._memory = memory
+        self._fetched: dict[str, np.ndarray[Any, Any]] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        bound = self._tensors[name]
+        if self._memory is None or bound.given is None:
+            return bound.array
+        if name not in self._fetched:
+            self._fetched[name] = self._memory.fetch(bound.given)
+        return self._fetched[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def bind(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], threads: int = 1, memory: Memory | None = None) -> BoundCall:

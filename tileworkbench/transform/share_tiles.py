@@ -4,12 +4,15 @@ Before:  launch: alloc a: float16[3, 64, 32]; b: float16[3, 32, 64]; c: float16[
 After:   the same, with places: a at 0, b at 12288, c at 0                                          (24576 bytes instead of 32768)
 
 Tiles find places one after the other, the largest first: in the smallest gap between those that must be apart from it, else behind them. Where that
-saves nothing, tiles keep the places of their order. spread_threads puts barriers between uses of tiles that share bytes as between uses of one tile.
+saves nothing, or tiles are so small that no block has to wait for memory, they keep the places of their order. spread_threads puts barriers between
+uses of tiles that share bytes as between uses of one tile.
 
 Requires: tile operations, forms, the versions of pipeline_copies.  Preserves: everything else.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from ..analysis.liveness import Life, lives
 from ..analysis.tile_forms import form_of
@@ -23,6 +26,9 @@ from ..ir.tile_form import TileForm
 from ..ir.tile_place import TilePlace
 
 ALIGN = 128  # bytes
+FEW_BYTES = (
+    96  # a thread: a multiprocessor has more for each of its 2048 threads. Source: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0
+)
 
 
 def share_tiles(kernel: Kernel) -> Kernel:
@@ -53,6 +59,8 @@ def _shared(launch: Launch) -> Launch:
     apart = 0
     for tile in found:
         apart = _up(apart, alignment_of(tile, launch.forms)) + _up(tile.static_bytes(), ALIGN)
+    if apart <= FEW_BYTES * prod(launch.threads):
+        return launch
     placed: dict[Buffer, int] = {}
     for tile in sorted(found, key=lambda b: -b.static_bytes()):
         placed[tile] = _place(tile, found, placed, alignment_of(tile, launch.forms))

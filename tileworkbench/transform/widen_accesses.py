@@ -16,17 +16,19 @@ Requires: flat accesses in thread-level launches; tiles begin at multiples of 16
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 
 from ..analysis.aliasing import Aliasing, is_one_array
-from ..analysis.divisors import divisor, is_uniform, steps, without_neighbours
+from ..analysis.divisors import divisor, is_uniform, without_neighbours
 from ..analysis.guarded_accesses import GuardedAccess, guarded_accesses
 from ..analysis.linear import Linear, has_load, to_expr
 from ..analysis.uses import uses
 from ..ir.build import TRUE, add, every, index
 from ..ir.expr import AddressOf, Binary, Buffer, CallExtern, Const, Expr, Select, Var, is_const
 from ..ir.lowered import Address, AtomicOp, Declare, Element, LoadVector, SetElement, StoreVector
+from ..ir.lowered import Loop as Lowered
 from ..ir.node import Node, map_children, replace, rewrite, walk
-from ..ir.stmt import Body, For, If, Kernel, Let, Stmt
+from ..ir.stmt import Body, For, If, Kernel, Let, PipelinedFor, Stmt
 from .names import Names
 from .scoped import Result, Scoped
 
@@ -44,7 +46,15 @@ class _Widen(Scoped):
         super().__init__()
         self.aligned = aligned
         self.dims = frozenset(kernel.dims)
-        self.names, self.aliasing, self.steps = Names(kernel), Aliasing(kernel), steps(kernel)
+        self.names, self.aliasing, self.steps = Names(kernel), Aliasing(kernel), dict[Var, int]()
+
+    def _loop(self, stmt: For | PipelinedFor | Lowered, var: Var, start: Expr, stop: Expr, body: Body) -> Result:
+        if not isinstance(stmt, PipelinedFor) and isinstance(start, Const):
+            self.steps[var] = gcd(int(start.value), stmt.step)
+        return Scoped._loop(self, stmt, var, start, stop, body)
+
+    def expr(self, expr: Expr) -> Expr:
+        return expr  # only loops change
 
     def on_stmt(self, stmt: Stmt) -> Result:
         match stmt:

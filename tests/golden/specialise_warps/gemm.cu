@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(384) mm(twb_global<twb_f16> C, const __grid_constant__ twb_tensor_map A_map0, const __grid_constant__ twb_tensor_map B_map1) {
+extern "C" __global__ void __launch_bounds__(384, 1) mm(twb_global<twb_f16> C, const __grid_constant__ twb_tensor_map A_map0, const __grid_constant__ twb_tensor_map B_map1) {
   const int32_t cta = twb_block_x();
   TWB_SHARED_MEMORY(scratch);
   const twb_shared<twb_f16> a_1 = twb_tile<twb_f16>(scratch, 0, 24576);

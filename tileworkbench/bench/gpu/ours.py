@@ -79,5 +79,5 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
             return elementwise.transpose_program(rows, cols, tall, wide, p.dtype, threads), f"{tall}x{wide} t{threads}"
         case _:
             one = {"add": elementwise.add_program, "gelu": elementwise.gelu_program}[p.kind]
-            numbers, threads = elementwise.stretch(p.dtype, target)
+            numbers, threads = elementwise.stretch(p.dtype, target, is_busy=p.kind == "gelu")
             return one(p.shape[0], numbers, p.dtype, threads), f"{numbers} t{threads}"
