@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -48,6 +49,18 @@ def test_blocks_threads_and_scalars() -> None:
     a, b = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
     emulating.load(COPY, "sm_80")["k"](3, 128, [a, b, 290, 0.5])
     assert np.array_equal(b, np.where(np.arange(300) < 290, a / 2, 0).astype(np.float32))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's list of mappings")
+def test_stacks_are_given_back() -> None:
+    """A process has some 65,000 mappings; each loaded kernel has a runtime of its own."""
+    kernel = emulating.load(COPY.replace("(128) k", "(1024) k").replace("* 128", "* 1024"), "sm_80")["k"]
+    a, b = np.ones(1024, np.float32), np.zeros(1024, np.float32)
+    kernel(1, 32, [a, b, 1024, 1.0])
+    before = len(Path("/proc/self/maps").read_text().splitlines())
+    kernel(1, 1024, [a, b, 1024, 2.0])
+    assert len(Path("/proc/self/maps").read_text().splitlines()) < before + 100
+    np.testing.assert_array_equal(b, 2 * a)
 
 
 def test_an_empty_grid_does_nothing() -> None:

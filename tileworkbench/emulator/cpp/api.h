@@ -10,7 +10,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
     run.lines.resize(how->lines); run.finding_limit = how->findings;
     run.entry = entry; run.args = args; run.threads = threads * ranks;
     twb_watch = (int)how->watch;
-    if (!need_stacks((size_t)threads * ranks)) return 2;
+    if (!need_stacks((size_t)threads * ranks)) { give_back_stacks(); return 2; }
     std::vector<Block> blocks(ranks);
     for (uint32_t cz = 0; cz < g[2] && !run.stop; cz += c[2]) for (uint32_t cy = 0; cy < g[1] && !run.stop; cy += c[1]) for (uint32_t cx = 0; cx < g[0] && !run.stop; cx += c[0]) {
         run.cluster.clear(); run.ready.clear(); run.cluster_barrier = Barrier(); run.cluster_phase = 0; run.async_when = 0;
@@ -42,6 +42,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
         }
         run.waiting_tma.clear();
     }
+    give_back_stacks();
     return run.failed ? 1 : 0;
 }
 TWB_EXPORT int twbe_failed(int *line) { *line = run.failed_line; return run.failed; }

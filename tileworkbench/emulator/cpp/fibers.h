@@ -6,13 +6,17 @@ size_t stack_count = 0;
 
 char *stack_top(uint32_t id) { return stacks + (size_t)(id + 1) * STACK; }
 bool need_stacks(size_t wanted) {
-    if (wanted <= stack_count) return true;
-    if (stacks) munmap(stacks, stack_count * STACK);
     stacks = (char *)mmap(nullptr, wanted * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == (char *)MAP_FAILED) { stacks = nullptr; stack_count = 0; return false; }
-    for (size_t i = 0; i < wanted; ++i) mprotect(stacks + i * STACK, 4096, PROT_NONE);  // a stack that overflows stops there
+    if (stacks == (char *)MAP_FAILED) { stacks = nullptr; return false; }
     stack_count = wanted;
+    for (size_t i = 0; i < wanted; ++i)  // a stack that overflows stops there; without room for guards there is none to run in
+        if (mprotect(stacks + i * STACK, 4096, PROT_NONE)) return false;
     return true;
+}
+// A process has some 65,000 mappings; each guard costs two, and each kernel that was loaded has a runtime of its own: so none is kept after a run.
+void give_back_stacks() {
+    if (stacks) munmap(stacks, stack_count * STACK);
+    stacks = nullptr;
 }
 }  // namespace
 
