@@ -191,7 +191,7 @@ ELEMENTWISE = {
     "relu": lambda x, y: op("max", x, 0.0),
     "scale": lambda x, y: op("add", mul(x, 2.0), y),
     "exp": lambda x, y: Unary("exp", op("sub", x, y)),
-    "exp2": lambda x, y: Unary("exp2", x),
+    "exp2": lambda x, y: Unary("exp2", mul(x, y)),  # of a row alone it is a call
     "sigmoid": lambda x, y: Unary("sigmoid", x),
     "tanh": lambda x, y: Unary("tanh", x),
     "rsqrt": lambda x, y: Unary("rsqrt", add(mul(x, x), 1.0)),

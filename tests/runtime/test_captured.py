@@ -21,7 +21,7 @@ def cell(text: str, space: dict[str, Any] | None = None) -> dict[str, Any]:
     """Run text as a notebook cell in a namespace."""
     global COUNT
     COUNT += 1
-    label = f"<cell {COUNT}>"
+    label = f"<captured {COUNT}>"  # a name that no other test gives its cells
     linecache.cache[label] = (len(text), None, text.splitlines(keepends=True), label)
     space = {"__name__": "__main__"} if space is None else space
     exec(compile(text, label, "exec"), space)

@@ -133,8 +133,9 @@ const unsigned short normal = __builtin_ia32_cmpps512_mask(x, least, 21, (unsign
 *(any *)(d + i) = (any)__builtin_ia32_scalefps512_mask({_EXP2.replace("0x1.5aac90p-10f", "(zero + 0x1.5aac90p-10f)")} * f + 1.0f, t, zero, normal, 4);
 }}
 #endif
+const int64_t rest = n - i;
 _Pragma("omp simd")
-for (int64_t j = i; j < n; j++) d[j] = twb_exp2_f32((s[j] - before) * factor - after);"""
+for (int64_t j = 0; j < rest; j++) d[i + j] = twb_exp2_f32((s[i + j] - before) * factor - after);"""
 
 
 def _logarithms() -> tuple[CFunction, ...]:
