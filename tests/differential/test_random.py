@@ -47,7 +47,7 @@ def test_a_difference_shrinks(rng: random.Random, family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 160, 20))
+@pytest.mark.parametrize("first", range(100, 140, 20))  # sweep.py runs as many as one has time for
 @pytest.mark.parametrize("family", NAMES)
 def test_many_more(family: str, first: int) -> None:
     check([families.make(family, seed) for seed in range(first, first + 20)], *(ISAS if first == 100 else ("",)))
@@ -58,7 +58,7 @@ def test_many_more(family: str, first: int) -> None:
 @pytest.mark.parametrize("family", NAMES)
 def test_no_access_outside(family: str, isa: str) -> None:
     """No read or write next to a tile or a tensor, no misaligned vector, no undefined shift."""
-    line, env = command(family, 0, 12, isa)
+    line, env = command(family, 0, 8, isa)
     done = subprocess.run(line, env=env, capture_output=True, text=True)
     said = done.stdout + done.stderr
     assert done.returncode == 0 and said.strip().endswith("done") and "runtime error" not in said, said[-3000:]
