@@ -71,7 +71,7 @@ class TensorCopies:
 def tensor_copies(launch: Launch) -> TensorCopies:
     """The copies of `launch` that the tensor copy engine can do ahead."""
     out = TensorCopies()
-    _Search(launch, out).body(launch.body, (), ())
+    _Search(launch, out).body(launch.body, ())
     return out
 
 
@@ -82,10 +82,9 @@ class _Search:
         self.written = {b.root for b in self.all.written}
         self.viewed = {b.root for b in launch.allocs if b.view_of is not None} | {b.root for b in self.all.buffers if b.view_of is not None}
         self.has_written = False  # global memory, so far
-        self.pure_lets: set[str] = set()
         self.impure: set[str] = set()  # scalars that only the threads know
 
-    def body(self, body: Body, around: tuple[Stmt, ...], lists: tuple[Body, ...]) -> None:
+    def body(self, body: Body, around: tuple[Stmt, ...]) -> None:
         for at, stmt in enumerate(body):
             match stmt:
                 case Copy() if stmt.dst.buffer.scope == "shared" and stmt.src.buffer.scope == "global":
@@ -97,13 +96,13 @@ class _Search:
                 case Atomic(result=var) if var is not None:
                     self.impure.add(var.name)
                 case For(body=inside, kind="blocks"):  # what one block writes is not what another reads
-                    self.body(inside, (*around, stmt), (*lists, inside))
+                    self.body(inside, (*around, stmt))
                 case For(body=inside) | PipelinedFor(body=inside) | While(body=inside):
                     self.has_written |= self.writes_global([stmt]) and self.copies_inside(inside)
-                    self.body(inside, (*around, stmt), (*lists, inside))
+                    self.body(inside, (*around, stmt))
                 case If(_, then, other):
-                    self.body(then, (*around, stmt), (*lists, then))
-                    self.body(other, (*around, stmt), (*lists, other))
+                    self.body(then, (*around, stmt))
+                    self.body(other, (*around, stmt))
                 case _:
                     pass
             self.has_written |= self.writes_global([stmt])
@@ -118,7 +117,7 @@ class _Search:
     # ------------------------------------------------------------------------------------------ what must hold
     def why_not(self, copy: Copy, later: Body, around: tuple[Stmt, ...]) -> str:
         """Why the engine cannot do `copy`, or ""; if it can it is noted."""
-        tile, array = copy.dst.buffer, copy.src.buffer
+        array = copy.src.buffer
         if self.has_written:
             return "something is written to global memory before it, and the caller may pass one array twice"
         if array.root in self.written:
@@ -133,7 +132,6 @@ class _Search:
             return made
         view, rows, columns = made
         self.out.found[id(copy)] = TensorCopy(copy, view, rows, columns, loops, stages)
-        assert tile.scope == "shared"
         return ""
 
     def why_not_apart(self, copy: Copy, later: Body, stages: int) -> str:

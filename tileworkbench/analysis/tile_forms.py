@@ -4,7 +4,7 @@ A tile that a matrix instruction reads has a form: the 16-byte pieces that the e
 banks, and the tensor copy engine can write them so. Source of the permutation: PTX ISA, "Shared memory matrix layout", swizzling modes.
 
 >>> from ..base.dtypes import DType
->>> from ..ir.build import index
+>>> from ..ir.build import floordiv, floormod, index
 >>> tile = Buffer("tile", (index(16), index(64)), DType("float16"), "shared")
 >>> [int(form_offset(TileForm(tile, 128), (index(r), index(8))).value) for r in (0, 1, 2)]    # the second piece: where it was, or swapped
 [8, 64, 152]
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..base.dtypes import INDEX
-from ..ir.build import add, cast, index, mul
+from ..ir.build import add, cast, floordiv, floormod, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, const
 from ..ir.stmt import Gemm, Region
 from ..ir.tile_form import TileForm
@@ -42,12 +42,12 @@ def form_offset(form: TileForm, indices: Sequence[Expr]) -> Expr:
     for i, dim in zip(where, lead, strict=True):
         out = add(mul(out, index(dim)), i)
     out = mul(out, index(rows * columns))
-    number = _div(column, piece)  # of the 16 bytes, from the start of the row
+    number = floordiv(column, index(piece))  # of the 16 bytes, from the start of the row
     if columns > width:
-        out = add(out, mul(_div(number, width // piece), index(rows * width)))
-        number = _mod(number, width // piece)
-    place = _xor(number, _div(_mod(row, 8), 128 // form.row_bytes))
-    return add(add(add(out, mul(row, index(width))), mul(place, index(piece))), _mod(column, piece))
+        out = add(out, mul(floordiv(number, index(width // piece)), index(rows * width)))
+        number = floormod(number, index(width // piece))
+    place = _xor(number, floordiv(floormod(row, index(8)), index(128 // form.row_bytes)))
+    return add(add(add(out, mul(row, index(width))), mul(place, index(piece))), floormod(column, index(piece)))
 
 
 def form_of(forms: Iterable[TileForm], buffer: Buffer) -> TileForm | None:
@@ -69,18 +69,6 @@ def _is_readable(region: Region, along_k: bool, form: TileForm | None) -> bool:
     row, column = region.starts[-2:]
     width = (2 * PIECE if along_k else form.row_bytes) * 8 // region.buffer.type.bits
     return all(isinstance(x, Const) and int(x.value) % by == 0 for x, by in ((row, 8), (column, width)))
-
-
-def _div(a: Expr, by: int) -> Expr:
-    if by == 1:
-        return a
-    return const(int(a.value) // by) if isinstance(a, Const) else Binary("floordiv", a, index(by))
-
-
-def _mod(a: Expr, by: int) -> Expr:
-    if by == 1:
-        return index(0)
-    return const(int(a.value) % by) if isinstance(a, Const) else Binary("floormod", a, index(by))
 
 
 def _xor(a: Expr, b: Expr) -> Expr:

@@ -168,6 +168,7 @@ ALIASES = tuple(_ALIASES)  # further names for them
 
 BOOL = DType("bool")
 INT32 = DType("int32")
+UINT32 = DType("uint32")
 INT64 = DType("int64")
 INDEX = INT64  # loop variables, block and thread indices, symbolic dims: index arithmetic does not wrap
 FLOAT16 = DType("float16")

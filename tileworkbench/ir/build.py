@@ -78,6 +78,28 @@ def mul(a: Expr, b: Expr) -> Expr:
             return Binary("mul", a, b)
 
 
+def floordiv(a: Expr, by: Expr) -> Expr:
+    """a // by of indices."""
+    match a, by:
+        case _, Const(1):
+            return a
+        case Const(x), Const(y) if int(y):
+            return Const(int(x) // int(y), a.type)
+        case _:
+            return Binary("floordiv", a, by)
+
+
+def floormod(a: Expr, by: Expr) -> Expr:
+    """a % by of indices."""
+    match a, by:
+        case _, Const(1):
+            return Const(0, a.dtype)
+        case Const(x), Const(y) if int(y):
+            return Const(int(x) % int(y), a.type)
+        case _:
+            return Binary("floormod", a, by)
+
+
 def total(items: Iterable[Expr]) -> Expr:
     """The sum of indices."""
     out: Expr = ZERO

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from ..analysis.linear import has_load
 from ..analysis.uniform import Uniformity, is_private, touches_private
 from ..base.dtypes import BOOL, INDEX, DType
+from ..ir.bodies import bodies
 from ..ir.build import FALSE, TRUE, ZERO, add, cast, every, index, mul, negate
 from ..ir.expr import Binary, Buffer, Expr, Load, Var
 from ..ir.lowered import EndIteration
@@ -159,7 +160,7 @@ class _Fission:
         changed = False
         for stmt in body:
             if self.is_structure(stmt):
-                changed |= any(self.mixed(part) for part in _bodies(stmt))
+                changed |= any(self.mixed(part) for part in bodies(stmt))
             elif not self.runs_once(stmt):
                 for n in walk(stmt):
                     if isinstance(n, Store) and is_private(n.buffer) and n.buffer.root.name not in self.uniform.varying:
@@ -376,16 +377,6 @@ def _thread_vars(launch: Launch, names: Names) -> tuple[Var, ...]:
     """A variable for every thread dim."""
     extra = [names.var("xyz"[min(d, 2)] + "_thread") for d in range(len(launch.thread_vars), len(launch.threads))]
     return (*launch.thread_vars, *extra)
-
-
-def _bodies(stmt: Stmt) -> tuple[Body, ...]:
-    match stmt:
-        case If(_, then, other):
-            return then, other
-        case For(body=body) | PipelinedFor(body=body) | While(body=body):
-            return (body,)
-        case _:
-            return ()
 
 
 def _loose(stmt: Stmt) -> bool:

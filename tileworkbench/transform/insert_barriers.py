@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from ..analysis.linear import Linear, linear
 from ..analysis.uniform import is_private
 from ..base.dtypes import INDEX
+from ..ir.bodies import heads
 from ..ir.build import cast
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
@@ -113,7 +114,7 @@ class _Barriers:
                 continue
             if isinstance(stmt, Let) and not any(isinstance(n, Load) for n in walk(stmt.value)) and stmt.var.type == INDEX:
                 self.definitions[stmt.var.name] = linear(stmt.value, self.definitions)
-            head = self.accesses(_head(stmt))
+            head = self.accesses(heads(stmt) or (stmt,))
             if since.clashes(head):
                 out.append(Sync(span=stmt.span))
                 since.clear()
@@ -243,14 +244,3 @@ def _copy(since: _Since) -> _Since:
     out = _Since()
     out.add(since)
     return out
-
-
-def _head(stmt: Stmt) -> tuple[Node, ...]:
-    """The parts of a statement that run before its bodies."""
-    match stmt:
-        case If(cond) | While(cond):
-            return (cond,)
-        case For(_, start, stop) | PipelinedFor(_, start, stop):
-            return (start, stop)
-        case _:
-            return (stmt,)

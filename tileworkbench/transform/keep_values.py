@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..analysis.linear import has_load
 from ..analysis.uses import uses
 from ..base.errors import UnsupportedError
+from ..ir.bodies import bodies
 from ..ir.build import ZERO
 from ..ir.expr import Buffer, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
@@ -63,7 +64,7 @@ class _Keeping:
             behind = next((k for k in range(i + 1, len(body)) if _has_sync(body[k])), len(body))
             if var is not None and var.name in self.once and any(v.name == var.name for v in uses(body[behind:]).used):
                 self.kept[var.name] = self.names.scalar(var.hint or var.name, var.type)
-            for part in _bodies(stmt) if _has_sync(stmt) else ():
+            for part in bodies(stmt) if _has_sync(stmt) else ():
                 self.find(part)
 
     def stored(self, stmt: Stmt) -> Body:
@@ -100,13 +101,3 @@ def _bound(stmt: Stmt) -> Var | None:
             return var
         case _:
             return None
-
-
-def _bodies(stmt: Stmt) -> tuple[Body, ...]:
-    match stmt:
-        case If(_, then, other):
-            return then, other
-        case For(body=body) | PipelinedFor(body=body) | While(body=body):
-            return (body,)
-        case _:
-            return ()

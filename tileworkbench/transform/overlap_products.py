@@ -13,7 +13,7 @@ Requires: specialised launches.  Preserves: loops that do anything else.
 from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import INDEX, UINT32
 from ..ir.build import cast, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
@@ -21,7 +21,6 @@ from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
 from .names import Names
 
-U32 = DType("uint32")
 RELEASE = "twb_mbarrier_arrive_warp"
 
 
@@ -75,14 +74,14 @@ def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> B
                 released.append(stmt)
             case _:
                 out.append(stmt)
-    marks = [names.scalar("before", U32) for _ in released]
+    marks = [names.scalar("before", UINT32) for _ in released]
     made += marks
     again, any_turn = Binary("gt", loop.var, cast(loop.start, loop.var.type)), Binary("gt", loop.stop, loop.start)
     turn: list[Stmt] = [WaitProducts(count, span=loop.span)]
     for mark, stmt in zip(marks, released, strict=True):
-        turn += [_release(stmt, mark, again), Store(mark, (index(0),), cast(_slot(stmt), U32))]
+        turn += [_release(stmt, mark, again), Store(mark, (index(0),), cast(_slot(stmt), UINT32))]
     at = next((i for i, s in enumerate(out) if isinstance(s, Store)), len(out))
-    start = tuple(Store(mark, (index(0),), Const(0, U32)) for mark in marks)
+    start = tuple(Store(mark, (index(0),), Const(0, UINT32)) for mark in marks)
     results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
     end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
     return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)

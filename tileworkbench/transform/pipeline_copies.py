@@ -25,7 +25,7 @@ from ..analysis.aliasing import Aliasing
 from ..analysis.linear import has_load
 from ..analysis.running_ahead import RunningAhead, running_ahead
 from ..base.dtypes import BOOL, INDEX
-from ..ir.build import FALSE, TRUE, add, index, mul, sub
+from ..ir.build import FALSE, TRUE, add, floormod, index, mul, sub
 from ..ir.device import DeviceCall, Specialised
 from ..ir.explicit import is_explicit
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var
@@ -114,7 +114,7 @@ def _ahead(loop: PipelinedFor, found: RunningAhead, where: _Pipeline) -> Body:
     def started(at: Expr) -> Body:
         """The copies of iteration `at`, if there is one, as a group."""
         body = _renamed(_replayed(loop.body, found), loop.var, at, names)
-        body = tuple(_in_version(s, tiles, _modulo(sub(at, loop.start), stages)) for s in body)
+        body = tuple(_in_version(s, tiles, floormod(sub(at, loop.start), index(stages))) for s in body)
         test = TRUE if stages == 1 else _less(at, loop.stop)
         inside = body if test == TRUE else (If(test, body, span=span),) if test != FALSE else ()
         return (*inside, DeviceCall("twb_cp_async_commit", span=span))
@@ -131,7 +131,7 @@ def _ahead(loop: PipelinedFor, found: RunningAhead, where: _Pipeline) -> Body:
     else:
         now, ahead = names.var("now"), names.var("ahead")
         lets = (Let(ahead, add(loop.var, index(stages - 1)), span=span),)
-        slot = Let(now, _modulo(sub(loop.var, loop.start), stages), span=span)
+        slot = Let(now, floormod(sub(loop.var, loop.start), index(stages)), span=span)
         body = (*wait, *lets, *started(ahead), slot, *(_in_version(s, tiles, now) for s in rest))
     out.append(replace(loop, body=body, num_stages=0, order=(), stage=()))
     return tuple(out)
@@ -215,10 +215,6 @@ def _in_version(stmt: Stmt, tiles: dict[Buffer, Buffer], slot: Expr) -> Stmt:
                 return node
 
     return rewrite(stmt, change)
-
-
-def _modulo(a: Expr, by: int) -> Expr:
-    return index(int(a.value) % by) if isinstance(a, Const) else Binary("floormod", a, index(by))
 
 
 def _less(a: Expr, b: Expr) -> Expr:

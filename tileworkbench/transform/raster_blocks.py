@@ -11,8 +11,8 @@ Preserves: launches without the hint, or with one dim.
 from __future__ import annotations
 
 from ..base.dtypes import INDEX
-from ..ir.build import add, cast, index, mul
-from ..ir.expr import Binary, Const, Expr, const
+from ..ir.build import add, cast, floordiv, floormod, index, mul
+from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Kernel, Launch, Let
 from .names import Names
@@ -36,21 +36,13 @@ def _in_panels(launch: Launch, panel: int, by_columns: bool, names: Names) -> La
     along, across = (1, 0) if by_columns else (0, 1)  # blocks along a panel, and the rows of it
     length, rows = cast(launch.grid[along], INDEX), cast(launch.grid[across], INDEX)
     block = names.var("block")
-    number, rest = _div(block, mul(index(panel), length)), _mod(block, mul(index(panel), length))
+    number, rest = floordiv(block, mul(index(panel), length)), floormod(block, mul(index(panel), length))
     height: Expr = index(panel)
     if not (isinstance(rows, Const) and int(rows.value) % panel == 0):
         height = Binary("min", height, Binary("sub", rows, mul(number, index(panel))))
     lets = (
-        Let(launch.block_vars[across], add(mul(number, index(panel)), _mod(rest, height)), span=launch.span),
-        Let(launch.block_vars[along], _div(rest, height), span=launch.span),
+        Let(launch.block_vars[across], add(mul(number, index(panel)), floormod(rest, height)), span=launch.span),
+        Let(launch.block_vars[along], floordiv(rest, height), span=launch.span),
     )
     others, count = launch.block_vars[2:], mul(length, rows)
     return replace(launch, grid=(count, *launch.grid[2:]), block_vars=(block, *others), body=(*lets, *launch.body))
-
-
-def _div(a: Expr, b: Expr) -> Expr:
-    return const(int(a.value) // int(b.value)) if isinstance(a, Const) and isinstance(b, Const) else Binary("floordiv", a, b)
-
-
-def _mod(a: Expr, b: Expr) -> Expr:
-    return const(int(a.value) % int(b.value)) if isinstance(a, Const) and isinstance(b, Const) else Binary("floormod", a, b)

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..analysis.matrix_units import GROUP
 from ..analysis.tensor_copies import TensorCopies, TensorCopy, tensor_copies
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, INT32, DType
-from ..ir.build import add, cast, index
+from ..base.dtypes import INDEX, INT32, UINT32, DType
+from ..ir.build import add, cast, floordiv, floormod, index
 from ..ir.device import DeviceCall, MapOf, Specialised
 from ..ir.explicit import is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
@@ -30,13 +31,12 @@ from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
+from ..layout.fragments import WARP
 from .names import Names
 from .stay_on_chip import KIND, is_even, stay_on_chip
 
-GROUP, WARP = 128, 32
-U32 = DType("uint32")
 MOST_THREADS = 1024
-# threads of the block with the producer's group -> registers of (producer, consumers). Sources: hopper.md's measured kernels; the sum fits the file
+# threads of the block with the producer's group -> registers of (producer, consumers), which fit the 65,536 of a multiprocessor; fast on an H200
 _REGISTERS = {384: (40, 232), 512: (32, 160), 640: (24, 112)}
 
 
@@ -89,7 +89,8 @@ class _Slot:
 
     def place(self, count: Expr, names: Names) -> tuple[Body, Expr, Expr]:
         """The version that a count means and the parity of its phase, with what binds them."""
-        version, parity = _folded("floormod", count, self.versions), _folded("floormod", _folded("floordiv", count, self.versions), 2)
+        versions = index(self.versions)
+        version, parity = floormod(count, versions), floormod(floordiv(count, versions), index(2))
         lets: list[Stmt] = []
         if not isinstance(version, Const):
             slot = names.var("slot")
@@ -143,7 +144,7 @@ class _Specialise:
         full, empty = (Buffer(self.names.fresh(f"{hint}_{word}"), shape, DType("uint64"), "shared") for word in ("full", "empty"))
         loops = first.loops
         simple = not loops or depth == 1 and is_const(loops[-1].start, 0) and _counts(loops[-1])
-        counters = None if simple else (self.names.scalar(f"{hint}_loaded", U32), self.names.scalar(f"{hint}_used", U32))
+        counters = None if simple else (self.names.scalar(f"{hint}_loaded", UINT32), self.names.scalar(f"{hint}_used", UINT32))
         slot = _Slot(copies, full, empty, counters, bool(loops))
         self.made += [full, *((empty,) if slot.is_repeated else ()), *(counters or ())]
         for c in copies:
@@ -164,7 +165,7 @@ class _Specialise:
         return (*out, DeviceCall("twb_fence_mbarrier_init"))
 
     def start_counters(self, role: int) -> Body:
-        return tuple(Store(s.counters[role], (index(0),), Const(0, U32)) for s in self.all_slots() if s.counters is not None)
+        return tuple(Store(s.counters[role], (index(0),), Const(0, UINT32)) for s in self.all_slots() if s.counters is not None)
 
     # ------------------------------------------------------------------------------------------ the producer
     def produce(self, body: Body, known: dict[Var, Expr], loop_var: Expr | None) -> Body:
@@ -179,7 +180,7 @@ class _Specialise:
                     waiting[id(slot)] = left
                     if left == 0:  # all of a slot go out together, at the last of them
                         out += self.load(slot, known, loop_var)
-                case Let(var, value) if self.is_known(value, known):
+                case Let(var, value) if _is_known(value):
                     mine = self.names.var(var.hint or var.name, var.type)
                     out.append(replace(stmt, var=mine, value=_named(value, known)))
                     known = {**known, var: mine}
@@ -196,11 +197,6 @@ class _Specialise:
                 case _:
                     pass
         return tuple(out)
-
-    def is_known(self, value: Expr, known: dict[Var, Expr]) -> bool:
-        """Whether the producer can compute it: it reads global memory at most. Names it does not know are only used by what it does not do."""
-        del known
-        return all(b.root.scope == "global" for b in uses(value).buffers) and not uses(value).written
 
     def load(self, slot: _Slot, known: dict[Var, Expr], loop_var: Expr | None) -> Body:
         """Wait until the version is free, say how many bytes come, and start them."""
@@ -283,15 +279,13 @@ def _barrier(name: str, bar: Buffer, version: Expr, *args: Expr) -> DeviceCall:
 
 
 def _counted(counter: Buffer) -> Stmt:
-    return Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, U32)))
+    return Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, UINT32)))
 
 
-def _folded(op: str, a: Expr, by: int) -> Expr:
-    if by == 1:
-        return index(0) if op == "floormod" else a
-    if isinstance(a, Const):
-        return index(int(a.value) % by if op == "floormod" else int(a.value) // by)
-    return Binary(op, a, index(by))
+def _is_known(value: Expr) -> bool:
+    """Whether the producer can compute it: it reads global memory at most. Names it does not know are only used by what it does not do."""
+    found = uses(value)
+    return not found.written and all(b.root.scope == "global" for b in found.buffers)
 
 
 def _counts(loop: For | PipelinedFor) -> bool:

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 from ..analysis.linear import linear
 from ..analysis.matrix_units import MatrixUnit
-from ..base.dtypes import INDEX, DType
+from ..base.dtypes import DType
 from ..base.errors import InternalError
-from ..ir.build import TRUE, add, cast, every, index, mul
+from ..ir.build import TRUE, add, every, index, mul
 from ..ir.device import DeviceCall, Registers
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.stmt import Body, For, Gemm, If, Let, Region, Stmt, Store, Sync
 from ..layout.fragments import WARP, Digit, Fragment, mma_a, mma_b
 from .held_tiles import coordinates, is_first, is_live
-from .spread_tiles import Spreading
+from .spread_tiles import Spreading, moved
 
 WORD = DType("uint32")
 _PIECE_BITS = 128  # of a row of a small matrix
@@ -86,7 +86,7 @@ def _results(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> tuple[Buffer, Body, 
 
     def place(register: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         cell = coordinates(unit.c, s.thread, register)
-        return is_live(unit.c, s.thread, cell), _moved(c, cell)
+        return is_live(unit.c, s.thread, cell), moved(c, cell)
 
     def take(register: Expr) -> Body:
         test, at = place(register)
@@ -102,12 +102,6 @@ def _results(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> tuple[Buffer, Body, 
     old = s.each(unit.c, take, stmt)
     start = clear if is_const(stmt.clear, True) else old if is_const(stmt.clear, False) else (If(stmt.clear, clear, old, span=stmt.span),)
     return sums, start, s.each(unit.c, give, stmt)
-
-
-def _moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The cell of a region's last two dims in its buffer."""
-    lead = len(region.starts) - 2
-    return (*region.starts[:lead], *(add(cast(start, INDEX), c) for start, c in zip(region.starts[lead:], cell, strict=True)))
 
 
 # ---------------------------------------------------------------------------------------------- operands
@@ -188,7 +182,7 @@ class _Side:
             at = (i, add(j, k)) if self.name == "a" else (add(i, k), j)
             if self.stmt.trans_a if self.name == "a" else self.stmt.trans_b:
                 at = at[::-1]
-            return (Store(self.array, (register,), Load(self.region.buffer, _moved(self.region, at))),)
+            return (Store(self.array, (register,), Load(self.region.buffer, moved(self.region, at))),)
 
         return self.s.each(lies, read, self.stmt)
 
@@ -213,7 +207,7 @@ class _Side:
         tile = add(mul(turn, index(tiles)), index(first))
         name, along = (column, row) if self.turned else (row, column)  # the one along m or n, the one along k
         at: dict[bool, Expr] = {True: add(along, k), False: add(name, mul(tile, index(self.size)))}
-        where = AddressOf(self.region.buffer, _moved(self.region, (at[self.turned], at[not self.turned])))
+        where = AddressOf(self.region.buffer, moved(self.region, (at[self.turned], at[not self.turned])))
         into = Registers(self.array, mul(tile, index(self.words)), count, WORD)
         call = DeviceCall(f"twb_ldmatrix_x{count}{'_trans' if self.turned else ''}", (into, where), span=self.stmt.span)
         return _over(turn, turns, (call,), self.stmt)

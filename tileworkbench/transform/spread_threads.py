@@ -20,6 +20,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
+from ..ir.bodies import heads
 from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
@@ -124,7 +125,7 @@ class Spread:
                 out.append(stmt)
                 continue
             inside = isinstance(stmt, (For, PipelinedFor, While, If))
-            reads, writes = self.shared([stmt] if not inside else head(stmt))
+            reads, writes = self.shared([stmt] if not inside else heads(stmt))
             self.barrier(out, reads, writes, stmt)
             if isinstance(stmt, Copy):  # one that is only started: whoever started it waits for it, and lets all threads meet then
                 reads, writes = {stmt.src.buffer.root}, set()
@@ -376,17 +377,6 @@ class Spread:
         made = self.names.tile(hint, tuple(index(n) for n in shape), dtype)
         self.scratch.append(made)
         return made
-
-
-def head(stmt: Stmt) -> list[Expr]:
-    """The condition, or the ends, of a statement with bodies."""
-    match stmt:
-        case If(cond) | While(cond):
-            return [cond]
-        case For(_, start, stop) | PipelinedFor(_, start, stop):
-            return [start, stop]
-        case _:
-            return []
 
 
 def calls(node: Node) -> bool:

@@ -15,9 +15,10 @@ import numpy as np
 from ..analysis.fragments import Placement, with_one
 from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..ir.build import TRUE, add, cast, every, index, mul
-from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, is_const
+from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, Var, is_const
 from ..ir.node import replace
 from ..ir.stmt import Body, Collective, For, If, Reduce, Region, Scan, Stmt, Store, Sync, whole
+from ..ir.tile_form import TileForm
 from ..layout.algebra import Array
 from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
@@ -37,6 +38,9 @@ class Spreading(Protocol):
     arrays: dict[Buffer, Buffer]
     place: Placement
 
+    @property
+    def forms(self) -> tuple[TileForm, ...]: ...
+    def group(self) -> Var: ...
     def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body: ...
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None: ...
     def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
@@ -146,8 +150,9 @@ def _without(cells: Fragment, dim: int) -> Array:
 
 
 def moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The cell of a region in its buffer."""
-    return tuple(add(cast(start, INDEX), c) for start, c in zip(region.starts, cell, strict=True))
+    """The cell of a region in its buffer; dims before those of `cell` are where the region starts."""
+    lead = len(region.starts) - len(cell)
+    return (*region.starts[:lead], *(add(cast(start, INDEX), c) for start, c in zip(region.starts[lead:], cell, strict=True)))
 
 
 def _identity(stmt: Reduce, work: DType) -> Expr:

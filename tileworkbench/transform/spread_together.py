@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.bodies import heads
 from ..ir.expr import Buffer, Expr
 from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, Sync, While
 from .certain_regions import certain_regions
 from .names import Names
-from .spread_threads import Spread, head
+from .spread_threads import Spread
 
 TILE_OPERATIONS = (ParallelFor, Gemm, Reduce, Scan)
 
@@ -64,7 +65,7 @@ class _Together(Spread):
                 self.forget()
                 out.append(stmt)
             elif isinstance(stmt, (If, For, PipelinedFor, While)) and _has_operation((stmt,)):
-                self.of_threads(out, [*head(stmt)], stmt)
+                self.of_threads(out, [*heads(stmt)], stmt)
                 out += self.stmt(stmt)
             else:
                 self.of_threads(out, [stmt], stmt)

@@ -9,42 +9,21 @@ its threads hold. Threads' own stores to a factor must be fenced before the barr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-from ..analysis.fragments import Placement
 from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
-from ..base.dtypes import INDEX, INT32, DType
-from ..ir.build import add, cast, index
+from ..base.dtypes import INT32, UINT32, DType
+from ..ir.build import cast, index
 from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, Var
+from ..ir.expr import AddressOf, Binary, Const, Expr, Load, Select
 from ..ir.stmt import Body, Gemm, Let, Region, Stmt, Store
-from ..ir.tile_form import TileForm
-from ..layout.fragments import Fragment
 from .held_tiles import coordinates
-from .names import Names
+from .spread_tiles import Spreading, moved
 
-U32, U64 = DType("uint32"), DType("uint64")
+U64 = DType("uint64")
 _KINDS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
 }  # fmt: skip
 _SUMS = {"float32": "f32", "float16": "f16", "int32": "s32"}
-
-
-class Spreading(Protocol):
-    """What `spread_threads` knows and makes."""
-
-    names: Names
-    arrays: dict[Buffer, Buffer]
-    place: Placement
-    thread: Expr
-
-    @property
-    def forms(self) -> tuple[TileForm, ...]: ...
-    def group(self) -> Var: ...
-    def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
-    def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body: ...
 
 
 def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
@@ -56,7 +35,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     sums = held if held is not None else s.array("sums", unit.c.registers, stmt.c.buffer)
     out: list[Stmt] = []
     if held is None:
-        out += s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, _moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
+        out += s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
     in_registers = stmt.a.buffer in s.arrays
     kind = _SUMS[str(stmt.c.buffer.type)]
     name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{n}k{unit.step}_{kind}_{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
@@ -67,7 +46,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     out += [*b.lets, *(a.lets if a is not None else ())]
     whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
     out += [DeviceCall("twb_keep", (whole,)), DeviceCall("twb_wgmma_fence")]
-    words, word = (n // 4, U32) if kind == "f16" else (n // 2, stmt.c.buffer.type)
+    words, word = (n // 4, UINT32) if kind == "f16" else (n // 2, stmt.c.buffer.type)
     for step in range(steps):
         keep = Const(1, INT32) if step else _scale(stmt.clear)
         for block in range(blocks):
@@ -75,7 +54,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
             left: Expr
             if a is None:
                 per_step = unit.a.registers // (blocks * steps)
-                left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, U32)
+                left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, UINT32)
             else:
                 left = a.at(step, 64 * block)
             out.append(DeviceCall(name, (d, left, b.at(step, 0), keep), constants))
@@ -84,7 +63,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         return tuple(out)
     out += [DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (whole,))]
     if held is None:
-        out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, _moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
+        out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
     return tuple(out)
 
 
@@ -104,9 +83,9 @@ class _Factor:
         self.form, self.along_k, self.step = form, along_k, step
         rows = region.buffer.static_shape()[-2]
         leading = PIECE if along_k else rows * form.row_bytes
-        place: Expr = DeviceValue("twb_shared_address", (AddressOf(region.buffer, region.starts),), U32)
+        place: Expr = DeviceValue("twb_shared_address", (AddressOf(region.buffer, region.starts),), UINT32)
         if each and s.place.threads > GROUP:
-            place = Binary("add", place, Binary("mul", cast(s.group(), U32), Const(self.moved(0, each) * PIECE, U32)))
+            place = Binary("add", place, Binary("mul", cast(s.group(), UINT32), Const(self.moved(0, each) * PIECE, UINT32)))
         numbers = [Const(n, INT32) for n in (leading, 8 * form.row_bytes, form.row_bytes)]
         self.start = s.names.var(f"{region.buffer.name}_at", U64)
         self.lets = (Let(self.start, DeviceValue("twb_descriptor", (place, *numbers), U64)),)
@@ -130,8 +109,3 @@ def _scale(clear: Expr) -> Expr:
     if isinstance(clear, Const):
         return Const(int(not clear.value), INT32)
     return Select(clear, Const(0, INT32), Const(1, INT32))
-
-
-def _moved(region: Region, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    lead = region.starts[: len(region.starts) - len(cell)]
-    return (*lead, *(add(cast(start, INDEX), c) for start, c in zip(region.starts[len(lead) :], cell, strict=True)))

@@ -14,11 +14,12 @@ Requires: a launch of which one block fills a multiprocessor.
 from __future__ import annotations
 
 from ..base.dtypes import INDEX
+from ..ir.bodies import heads
 from ..ir.build import cast, index, mul
 from ..ir.device import SMS
 from ..ir.expr import Binary, Expr, Var
 from ..ir.node import replace, walk
-from ..ir.stmt import For, If, Launch, Let, PipelinedFor, Stmt
+from ..ir.stmt import For, Launch, Let, Stmt
 from .names import Names
 
 KIND = "blocks"
@@ -46,18 +47,7 @@ def is_even(launch: Launch) -> bool:
     for node in walk(launch):
         if isinstance(node, Let) and _asks(node.value, known):
             known.add(node.var.name)
-    heads = [e for n in walk(launch) for e in _heads(n)]
-    return not any(_asks(e, known) for e in heads)
-
-
-def _heads(node: object) -> tuple[Expr, ...]:
-    match node:
-        case For(_, start, stop) | PipelinedFor(_, start, stop):
-            return (start, stop)
-        case If(cond):
-            return (cond,)
-        case _:
-            return ()
+    return not any(_asks(e, known) for n in walk(launch) if isinstance(n, Stmt) for e in heads(n))
 
 
 def _asks(e: Expr, names: set[str]) -> bool:

@@ -1,0 +1,28 @@
+"""The parts of statements with bodies: what runs before a body, and the bodies themselves."""
+
+from __future__ import annotations
+
+from .expr import Expr
+from .stmt import Body, For, If, PipelinedFor, Stmt, While
+
+
+def heads(stmt: Stmt) -> tuple[Expr, ...]:
+    """The condition, or the ends, of a statement with bodies; () for another."""
+    match stmt:
+        case If(cond) | While(cond):
+            return (cond,)
+        case For(_, start, stop) | PipelinedFor(_, start, stop):
+            return (start, stop)
+        case _:
+            return ()
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """The bodies of a branch or a loop; () for another statement."""
+    match stmt:
+        case If(_, then, other):
+            return then, other
+        case For(body=body) | PipelinedFor(body=body) | While(body=body):
+            return (body,)
+        case _:
+            return ()
