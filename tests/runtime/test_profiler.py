@@ -101,3 +101,9 @@ def test_slow_functions_are_given_up() -> None:
     timing = measure(lambda: sum(range(1000)), warmup_ms=0.1, rep_ms=1, baseline_ms=1e-9, stop_factor=1.2)
     assert timing.was_stopped
     assert len(timing.runs_ms) == 3
+
+
+def test_a_signalling_nan_equals_a_nan() -> None:
+    """Memory that nobody wrote may hold one; NumPy warns when it converts it."""
+    signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
+    assert_close(signalling, np.array([np.nan], np.float32))

@@ -97,8 +97,8 @@ def assert_close(
     g, w = _plain(got), _plain(wanted)
     if g.shape != w.shape:
         raise ExpectationError(f"{name} has shape {g.shape}, the reference {w.shape}")
-    a, b = g.astype(np.float64), w.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # a signalling NaN is one, too
+        a, b = g.astype(np.float64), w.astype(np.float64)
         error = np.abs(a - b)
         error[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
         error[np.isnan(error)] = np.inf
