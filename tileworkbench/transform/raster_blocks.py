@@ -5,7 +5,7 @@ After:   launch blocks (block) in (512): let by = block // 128 * 8 + block % 8; 
 
 A panel is so many rows of blocks (columns, with order "column"); it is walked column by column. The last panel may have fewer rows.
 
-Preserves: launches without the hint, or with one dim.
+Preserves: launches without the hint, with one dim, or with clusters, whose blocks are neighbours in the author's grid.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import add, cast, floordiv, floormod, index, mul
 from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
+from ..ir.remark import Remark
 from ..ir.stmt import Kernel, Launch, Let
 from .names import Names
 
@@ -26,6 +27,9 @@ def raster_blocks(kernel: Kernel) -> Kernel:
         hint = dict(node.hints).get("use_swizzle") if isinstance(node, Launch) else None
         if not isinstance(node, Launch) or hint is None or len(node.grid) < 2:
             return node
+        if node.cluster_size > 1:
+            said = Remark("blocks of clusters keep their order: use_swizzle changes nothing here", span=node.span)
+            return replace(node, remarks=(*node.remarks, said))
         size, _, order = hint.partition(" ")
         return _in_panels(node, int(size), order.startswith("col"), names)
 

@@ -56,7 +56,7 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         copies = tensor_copies(node)
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):
             return node
-        if node.count_threads + GROUP in _REGISTERS and is_even(node):  # one block fills a multiprocessor
+        if node.count_threads + GROUP in _REGISTERS and node.cluster_size == 1 and is_even(node):  # one block fills a multiprocessor
             node = stay_on_chip(node, names)
             copies = tensor_copies(node)
         return _Specialise(node, copies, names).launch()

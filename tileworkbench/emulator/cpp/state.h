@@ -45,7 +45,7 @@ struct Thread : twb_thread_info {
 };
 struct Warp { Block *home; uint32_t index, present = 0, registers = 0; int line = 0; Thread *lane[32] = {}; };
 struct Barrier { std::vector<Thread *> waiting; uint32_t arrived = 0, expected = 0; Clock clock; int line = 0; };
-struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; };
+struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; uint32_t maker, made; };  // made: the time at which thread `maker` initialised it
 struct Cell { uint32_t wrote = 0, read[2] = {0, 0}; uint16_t writer = 0xffff, reader[2] = {0xffff, 0xffff}; int16_t wrote_line = -1, read_line[2] = {-1, -1}; int32_t stamp = -1; int8_t swizzle = -1; bool init = false; };  // stamp: proxy fences of the writer before its write
 struct Block : twb_block_info {
     std::vector<Thread> threads; std::vector<Warp> warps;
@@ -103,6 +103,10 @@ void found(const char *kind, int line, int other, const std::string &text) {
 uint64_t global_number(const char *p, const twb_buffer *b) { return (uint64_t)(p - b->base) + ((uint64_t)(uintptr_t)b << 40); }
 void sector_seen(int line, uint64_t sector, bool store) {
     if ((store ? run.stored : run.loaded).insert(sector).second) count(line, store ? STORED_SECTORS : LOADED_SECTORS);
+}
+std::string block_name(const Block *b) {
+    std::string name = format("block (%u, %u, %u)", b->x, b->y, b->z);
+    return b->ranks > 1 ? name + format(", rank %u of its cluster,", b->rank) : name;
 }
 std::string who(const Thread *t) {
     const Block *b = t->home;
