@@ -11,7 +11,7 @@ import pytest
 import tileworkbench as twb
 import tileworkbench.language as T
 from tests.gpu import cluster_programs as programs
-from tileworkbench.base.errors import ArgumentError, TileError, UnsupportedError
+from tileworkbench.base.errors import ArgumentError, UnsupportedError
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.interpret import run as interpret
 from tileworkbench.runtime import nvrtc
@@ -45,8 +45,9 @@ def test_ranks_run_along_x_first(shape: tuple[int, int, int]) -> None:
 
 
 HANDED_ON = {
-    "one run": ((128,), 128, "twb_cluster_push(", 1), "a run a row": ((4, 32), 64, "twb_cluster_push(", 4), "planes": ((2, 4, 16), 32, "twb_cluster_push(", 8),
-    "odd": ((127,), 127, "twb_cluster_write(", 1), "odd rows": ((4, 31), 64, "twb_cluster_write(", 1),
+    "one run": ((128,), 128, "twb_cluster_push(", 1), "a run a row": ((4, 32), 64, "twb_cluster_push(", 4),
+    "planes": ((2, 4, 16), 32, "twb_cluster_push(", 8), "odd": ((127,), 127, "twb_cluster_write(", 1),
+    "odd rows": ((4, 31), 64, "twb_cluster_write(", 1),
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def test_blocks_count_at_each_others_barriers() -> None:
     assert text.count("twb_cluster_sync();") == 2, "where barriers are there, and before a block leaves"
 
 
-@pytest.mark.parametrize("mask, turns", [(0b0011, 1), (0b1111, 3), (0b1010, 2)])
+@pytest.mark.parametrize(("mask", "turns"), [(0b0011, 1), (0b1111, 3), (0b1010, 2)])
 def test_what_one_block_reads_goes_to_many(mask: int, turns: int) -> None:
     a, b = random(2, turns, 24, 256), np.zeros((turns, 24, 256), np.float16)
     run(programs.to_many(24, 256, mask, turns), a, b)
@@ -84,7 +85,7 @@ def test_what_one_block_reads_goes_to_many(mask: int, turns: int) -> None:
         np.testing.assert_array_equal(b[..., 64 * rank : 64 * rank + 64], a[..., 64 * source : 64 * source + 64])
 
 
-@pytest.mark.parametrize("m, n, k, stages", [(64, 128, 320, 2), (72, 200, 136, 3)])
+@pytest.mark.parametrize(("m", "n", "k", "stages"), [(64, 128, 320, 2), (72, 200, 136, 3)])
 def test_a_product_whose_rows_are_loaded_once_for_two_blocks(m: int, n: int, k: int, stages: int) -> None:
     a, b, c = random(3, m, k), random(4, k, n), np.zeros((m, n), np.float32)
     run(programs.shared_rows(m, n, k, stages=stages), a, b, c)
@@ -165,7 +166,8 @@ def test_a_grid_that_clusters_do_not_divide() -> None:
 # ---------------------------------------------------------------------------------------------- the text for a GPU
 COMPILED: dict[str, Callable[[], PrimFunc]] = {
     "ranks": lambda: programs.ranks(2, 2), "push": lambda: programs.handed_on((4, 32), 64), "write": lambda: programs.handed_on((127,), 127),
-    "barriers": lambda: programs.counted_there(3), "many": lambda: programs.to_many(24, 256, 0b0011), "rows": lambda: programs.shared_rows(128, 128, 512),
+    "barriers": lambda: programs.counted_there(3), "many": lambda: programs.to_many(24, 256, 0b0011),
+    "rows": lambda: programs.shared_rows(128, 128, 512),
 }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ void stuck() {
     for (Block *b : run.cluster)
         for (Warp &w : b->warps) {
             std::vector<std::pair<std::string, uint32_t>> seen;  // what lanes do, and which ones
-            bool collective = false; int first = -1;
+            bool collective = false;
             for (int l = 0; l < 32; ++l) {
                 Thread *t = w.lane[l];
                 if (!t) continue;
@@ -57,8 +57,7 @@ void stuck() {
                 if (at == seen.end()) seen.push_back({what, 1u << l}); else at->second |= 1u << l;
                 collective |= !is_done && (t->waits == AT_WARP || t->waits == AT_BARRIER);
                 if (is_done) continue;
-                if (first < 0) first = t->wait_line; else if (t->wait_line != first && other < 0) other = t->wait_line;
-                if (line <= 0) line = t->wait_line;
+                if (line <= 0) line = t->wait_line; else if (t->wait_line != line && other < 0) other = t->wait_line;
             }
             if (seen.size() > 1 && collective) kind = "divergent";
             if ((seen.size() == 1 && seen[0].first == "ended") || told++ >= 16) continue;
