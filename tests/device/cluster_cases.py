@@ -67,8 +67,10 @@ def _pushed() -> Case:
         if (i == 0) twb_mbarrier_release_at(written, other);
         twb_mbarrier_wait_cluster(written, 0);
         out[at + 128] = u[i];
-        for (int turn = 0; turn < 2; ++turn) twb_mbarrier_arrive_cluster(seen, turn == 1, 2);
+        twb_mbarrier_arrive_cluster(seen, 2);
         twb_mbarrier_wait(seen, 0);
+        for (int turn = 0; turn < 2; ++turn) twb_mbarrier_arrive_cluster_if(seen, 2, turn == 1);
+        twb_mbarrier_wait(seen, 1);
         out[at + 256] = other;
         twb_cluster_arrive_relaxed(); twb_cluster_wait();
     }"""

@@ -77,15 +77,24 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
             "Announce `bytes` of copies to the same barrier of block `rank` of the cluster, and arrive there once.",
             least_arch=90,
         ),
+        same(
+            f"void twb_mbarrier_arrive_cluster({_BAR}, uint32_t ranks)",
+            "twb_sync_warp(); if (twb_lane() < ranks) twb_mbarrier_arrive_at(bar, twb_lane());",
+            "Arrive once for the whole warp at the barrier of each of the cluster's `ranks` blocks, after all lanes have come here: a lane for each.",
+            "twb_sync_warp",
+            "twb_lane",
+            "twb_mbarrier_arrive_at",
+            least_arch=90,
+        ),
         pair(
-            f"void twb_mbarrier_arrive_cluster({_BAR}, bool really, uint32_t ranks)",
+            f"void twb_mbarrier_arrive_cluster_if({_BAR}, uint32_t ranks, bool really)",
             "uint32_t go = really && twb_lane() < ranks;\n"
             'asm volatile("{\\n.reg .pred p;\\n.reg .b32 ra;\\nsetp.ne.b32 p, %1, 0;\\n'
             '@p mapa.shared::cluster.u32 ra, %0, %2;\\n@p mbarrier.arrive.shared::cluster.b64 _, [ra];\\n}" :: '
             + _AT
             + ', "r"(go), "r"(twb_lane()) : "memory");',
             "if (really && twb_lane() < ranks) twb_mbarrier_arrive_at(bar, twb_lane());",
-            "Arrive once for the whole warp, if `really`, at the barrier of each of the cluster's `ranks` blocks: a lane for each; no branch.",
+            "Arrive once for the whole warp, if `really`, in each of the cluster's `ranks` blocks, after its products have ended: no branch, no barrier.",
             "twb_lane",
             "twb_mbarrier_arrive_at",
             least_arch=90,
