@@ -29,13 +29,16 @@ void copies_until(Thread *t, size_t newest) {
 }
 
 // ---- mbarriers
-// Whether a peer may use a barrier: a block of a cluster cannot count on what another has not yet done.
-void require_made(Block *b, const MBarrier &m, const Clock &clock, Thread *t, int line, const char *what) {
-    if (!checks() || b == t->home || (m.maker < clock.size() && clock[m.maker] >= m.made)) return;
-    found("cluster", line, m.line, format("%s %s in block %u of its cluster, where the mbarrier may not be initialised yet", who(t).c_str(), what, b->rank));
+// A peer uses a barrier, or memory: it must be initialised by then, and the block must be there. What runs beside the threads has a time of its own.
+void require_made(Block *b, const MBarrier &m, const Clock &clock, Thread *t, int line, bool copies) {
+    if (!checks() || b == t->home) return;
+    const char *what = copies ? "copies into" : "arrives in";
+    if (m.maker >= clock.size() || clock[m.maker] < m.made)
+        found("cluster", line, m.line, format("%s %s block %u of its cluster, where the mbarrier may not be initialised yet", who(t).c_str(), what, b->rank));
+    reaches(b, copies ? run.threads : t->id, copies ? run.async_when : t->clock[t->id], t, line, what);
 }
-void require_alive(Block *b, Thread *t, int line, const char *what) {
-    if (!b->alive && b != t->home) found("cluster", line, -1, format("%s %s block %u of its cluster, which has ended", who(t).c_str(), what, b->rank));
+void require_alive(Block *b, Thread *t, int line) {
+    if (!b->alive && b != t->home) found("cluster", line, -1, format("%s copies into block %u of its cluster, which has ended", who(t).c_str(), b->rank));
 }
 MBarrier *barrier_at(Block *b, uint32_t at, const char *what) {
     auto found_at = b->mbarriers.find(at);
@@ -47,13 +50,17 @@ void settle(Block *b, uint32_t at, MBarrier &m) {
     if (m.pending || m.tx) return;
     m.pending = m.count; ++m.phase;
     m.done = m.clock;
-    for (Thread &t : b->threads) if (t.state == WAITS && (t.waits == AT_MBARRIER || t.waits == AT_POLL) && t.object == at) { t.answer = true; wake(&t); }
+    for (Thread &t : b->threads) if (t.state == WAITS && (t.waits == AT_MBARRIER || t.waits == AT_POLL) && t.object == at) {
+        t.answer = true;
+        if (checks()) join(t.clock, m.done);  // what this phase says; later ones may end before the thread runs
+        wake(&t);
+    }
 }
 Block *block_of(uint32_t rank, uint32_t bar) {
     if (rank == TWBE_OWN) return me()->home;
     if (rank < run.cluster.size()) {
         if (!run.cluster[rank]->alive) found("cluster", me()->line, -1, format("%s arrives in block %u of its cluster, which has ended", who(me()).c_str(), rank));
-        else if (auto at = run.cluster[rank]->mbarriers.find(bar); at != run.cluster[rank]->mbarriers.end()) require_made(run.cluster[rank], at->second, me()->clock, me(), me()->line, "arrives");
+        else if (auto at = run.cluster[rank]->mbarriers.find(bar); at != run.cluster[rank]->mbarriers.end()) require_made(run.cluster[rank], at->second, me()->clock, me(), me()->line, false);
         return run.cluster[rank];
     }
     found("out of bounds", me()->line, -1, format("%s asks for block %u of a cluster of %zu", who(me()).c_str(), rank, run.cluster.size()));
@@ -145,7 +152,7 @@ void perform_copies(Tma &x) {
 void bytes_came(const Tma &x, Block *b) {
     auto bar = b->mbarriers.find(x.bar);
     if (bar == b->mbarriers.end()) { found("mbarrier", x.line, -1, format("%s: a bulk load ends at byte %lld, where no mbarrier was initialised", who(x.thread).c_str(), (long long)x.bar - TWBE_FIRST)); return; }
-    require_made(b, bar->second, x.clock, x.thread, x.line, "copies");
+    require_made(b, bar->second, x.clock, x.thread, x.line, true);
     if (checks()) {
         join(bar->second.clock, x.clock);
         if (bar->second.clock.size() <= run.threads) bar->second.clock.resize(run.threads + 1);
@@ -159,7 +166,7 @@ void bytes_came(const Tma &x, Block *b) {
 void perform_push(Tma &x) {
     Thread *t = x.thread;
     Block *from = t->home, *to = run.cluster[__builtin_ctz(x.ranks)];
-    require_alive(to, t, x.line, "copies into");
+    require_alive(to, t, x.line);
     if (!from->alive && to != from) found("cluster", x.line, -1, format("%s copies out of its block, which has ended", who(t).c_str()));
     if (checks()) {
         Actor actor = {run.threads, run.async_when, x.clock, t, x.line, true};
@@ -179,7 +186,7 @@ void perform(Tma &x) {
     for (uint32_t rank = 0; rank < run.cluster.size(); ++rank) {
         if (!(x.ranks >> rank & 1)) continue;
         Block *b = run.cluster[rank];
-        if (!x.mode) require_alive(b, x.thread, x.line, "loads into");
+        if (!x.mode) require_alive(b, x.thread, x.line);
         if (!m.rank) {
             bool inside = x.buffer && x.global >= x.buffer->base && x.global + x.bytes <= x.buffer->end;
             if (!inside) found("out of bounds", x.line, -1, format("%s: a bulk copy leaves its array", who(x.thread).c_str()));
@@ -289,6 +296,8 @@ int twbe_mbarrier_try(uint32_t at, uint32_t parity, int waits) {
         suspend(waits == 1 ? AT_POLL : AT_MBARRIER, at, parity & 1);
         m = barrier_at(t->home, at, "waits");
         if (!t->answer || !m) return 0;
+        run.idle_polls = 0;
+        return 1;
     }
     run.idle_polls = 0;
     if (checks()) join(t->clock, m->done);
