@@ -8,7 +8,7 @@ A part is some of the tile's boxes, or some rows of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..analysis.alike import Alike
@@ -38,7 +38,8 @@ def rank_of(launch: Launch) -> Expr | None:
 
 def whole_tile(copy: TensorCopy) -> Part:
     """All boxes of the tile."""
-    return Part(copy.view, tuple((index(row), index(column)) for row, column in _corners(copy)))
+    rows, columns = _shape(copy)
+    return _boxes(copy.view, range(0, rows, copy.rows), range(0, columns, copy.columns), (index(0), index(0)))
 
 
 def part_of_tile(copy: TensorCopy, launch: Launch, alike: Alike) -> Part | None:
@@ -47,30 +48,26 @@ def part_of_tile(copy: TensorCopy, launch: Launch, alike: Alike) -> Part | None:
     if rank is None or not all(alike.is_alike(start) for start in copy.copy.src.starts):
         return None
     rows, columns = _shape(copy)
-    if columns // copy.columns % size == 0:
+    wide, high = columns // copy.columns, rows // copy.rows  # boxes
+    if wide % size == 0:
         mine = columns // size
-        places = [(index(r), add(mul(rank, index(mine)), index(c))) for r in range(0, rows, copy.rows) for c in range(0, mine, copy.columns)]
-        return Part(copy.view, tuple(places))
-    if rows // copy.rows % size == 0:
+        return _boxes(copy.view, range(0, rows, copy.rows), range(0, mine, copy.columns), (index(0), mul(rank, index(mine))))
+    if high % size == 0:
         mine = rows // size
-        places = [(add(mul(rank, index(mine)), index(r)), index(c)) for r in range(0, mine, copy.rows) for c in range(0, columns, copy.columns)]
-        return Part(copy.view, tuple(places))
+        return _boxes(copy.view, range(0, mine, copy.rows), range(0, columns, copy.columns), (mul(rank, index(mine)), index(0)))
     if copy.rows % (_ROWS * size) == 0:
         mine = copy.rows // size
         down = next(d for d, e in enumerate(copy.copy.src.extents) if not is_const(e, 1))
-        box = tuple(mine if d == down else n for d, n in enumerate(copy.view.box))
-        places = [(add(mul(rank, index(mine)), index(r)), index(c)) for r, c in _corners(copy)]
-        return Part(replace(copy.view, box=box), tuple(places))
+        view = replace(copy.view, box=tuple(mine if d == down else n for d, n in enumerate(copy.view.box)))
+        return _boxes(view, range(0, rows, copy.rows), range(0, columns, copy.columns), (mul(rank, index(mine)), index(0)))
     return None
+
+
+def _boxes(view: TensorView, rows: Iterable[int], columns: Iterable[int], first: tuple[Expr, Expr]) -> Part:
+    """Boxes that begin so many rows and columns behind `first`."""
+    return Part(view, tuple((add(first[0], index(row)), add(first[1], index(column))) for row in rows for column in columns))
 
 
 def _shape(copy: TensorCopy) -> tuple[int, int]:
     shape = copy.tile.static_shape()
     return (shape[0] if copy.tile.rank == 2 else 1), shape[-1]
-
-
-def _corners(copy: TensorCopy) -> Iterator[tuple[int, int]]:
-    rows, columns = _shape(copy)
-    for row in range(0, rows, copy.rows):
-        for column in range(0, columns, copy.columns):
-            yield row, column
