@@ -179,3 +179,32 @@ def test_the_text_compiles_without_a_word(name: str) -> None:
     (facts,) = read_cubin(made.cubin, made.log)
     assert not made.warnings and not facts.spills
     assert facts.cluster == source.kernels[0].cluster != (1, 1, 1)
+
+
+# ---------------------------------------------------------------------------------------------- on a GPU
+ON_A_GPU: dict[str, tuple[PrimFunc, Callable[[], tuple[np.ndarray[Any, Any], ...]]]] = {
+    "ranks": (programs.ranks(2, 2), lambda: (np.zeros((2, 4, 4), np.int32),)),
+    "push": (programs.handed_on((4, 32), 64), lambda: (np.arange(128, dtype=np.float32).reshape(4, 32), np.zeros((4, 32), np.float32))),
+    "write": (programs.handed_on((127,), 127), lambda: (np.arange(127, dtype=np.float32), np.zeros(127, np.float32))),
+    "meet": (programs.handed_on((96,), 96, with_barrier=False), lambda: (np.arange(96, dtype=np.float32), np.zeros(96, np.float32))),
+    "barriers": (programs.counted_there(1000), lambda: (np.zeros(4, np.int32),)),
+    "many": (programs.to_many(24, 256, 0b1010, 5), lambda: (random(2, 5, 24, 256), np.zeros((5, 24, 256), np.float16))),
+    "rows": (programs.shared_rows(200, 384, 1032), lambda: (random(3, 200, 1032), random(4, 1032, 384), np.zeros((200, 384), np.float32))),
+}  # fmt: skip
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ON_A_GPU)
+def test_a_gpu_does_the_same(name: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    if int(cupy.cuda.Device().compute_capability) != 90:
+        pytest.skip("needs sm_90")
+    program, make = ON_A_GPU[name]
+    wanted = make()
+    twb.compile(program, target="emulate:sm_90a")(*wanted)
+    kernel = twb.compile(program, target="cuda")
+    for _ in range(3):
+        found = [cupy.asarray(a) for a in make()]
+        kernel(*found)
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(a).astype(np.float64), b.astype(np.float64), atol=1e-3, rtol=1e-4)

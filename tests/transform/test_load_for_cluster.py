@@ -175,3 +175,20 @@ def test_nothing_is_spilt_or_serialised(tb: bool) -> None:
     made = nvrtc.compile_text(source.text, "sm_90a", source.flags, source.lines)
     (facts,) = read_cubin(made.cubin, made.log)
     assert not made.warnings and not facts.spills and facts.cluster == (2, 1, 1)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("cluster", [(1, 2), (2, 1), (4, 1)], ids=str)
+def test_a_gpu_does_the_same(cluster: tuple[int, int]) -> None:
+    cupy = pytest.importorskip("cupy")
+    if int(cupy.cuda.Device().compute_capability) != 90:
+        pytest.skip("needs sm_90")
+    m, n, k = 8 * 128 - 24, 8 * 256 - 40, 1000
+    kernel = tileworkbench.compile(product(m, n, k, cluster, block=(128, 256, 64), stages=3, panel=4, bias=True), target="cuda")
+    given = arrays(m, n, k)
+    a, b, v, c = (cupy.asarray(x) for x in given)
+    for _ in range(3):
+        c.fill(-7)
+        kernel(a, b, v, c)
+        wanted = given[0].astype(np.float64) @ given[1].astype(np.float64) + given[2]
+        np.testing.assert_allclose(cupy.asnumpy(c), wanted, atol=5e-3, rtol=1e-4)
