@@ -168,6 +168,31 @@ def test_a_grid_of_tiles_that_clusters_do_not_divide() -> None:
         tileworkbench.compile(product(300, 64, 64, (1, 2)), target="emulate:sm_90a")
 
 
+def test_a_grid_whose_size_is_not_known() -> None:
+    """Its blocks stay in the author's order, so that the launch sees whether clusters divide it."""
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def mm(A: T.Tensor((rows, 128), "float16"), B: T.Tensor((128, 64), "float16"), C: T.Tensor((rows, 64), "float32")):
+        with T.Kernel(T.ceildiv(rows, 128), threads=256, cluster_dims=2) as bx:
+            a, b, acc = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 64), "float16"), T.alloc_fragment((128, 64), "float32")
+            T.clear(acc)
+            for step in T.Pipelined(2, num_stages=2):
+                T.copy(A[bx * 128, step * 64], a)
+                T.copy(B[step * 64, 0], b)
+                T.gemm(a, b, acc)
+            T.copy(acc, C[bx * 128, 0])
+
+    kernel = tileworkbench.compile(mm, target="emulate:sm_90a")
+    a, b, _, _ = arrays(1500, 64, 128)
+    c = np.zeros((1500, 64), np.float32)
+    kernel(a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), atol=2e-3)
+    assert {array: mask for array, mask, _ in loads(kernel)} == {"A": "", "B": "3"} and "twb_blocks_x" not in kernel.source
+    with pytest.raises(TileError, match=r"mm: a grid of \(11, 1, 1\) blocks cannot be cut into clusters of \(2, 1, 1\)"):
+        kernel(a[:1400], b, c[:1400])
+
+
 @pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="NVRTC is not installed")
 @pytest.mark.parametrize("tb", [False, True])
 def test_nothing_is_spilt_or_serialised(tb: bool) -> None:

@@ -2,16 +2,21 @@
 
     blocks (bx, by), clusters (2, 1, 1)  ->  number = block // 2; rank = block % 2; bx = (number's x) * 2 + rank; by = (number's y)
 
-A grid is a multiple of its clusters, which is looked at before (`fit_clusters`) or at the launch.
+Only for grids that are certainly multiples of their clusters: others are looked at when they are launched, as the author wrote them.
 """
 
 from __future__ import annotations
 
 from ..base.dtypes import INDEX
 from ..ir.build import add, cast, floordiv, floormod, index, mul
-from ..ir.expr import Expr
+from ..ir.expr import Const, Expr
 from ..ir.stmt import Launch, Let, Stmt
 from .names import Names
+
+
+def are_whole(launch: Launch) -> bool:
+    """Whether the grid is known to be a multiple of its clusters (`fit_clusters` has refused those that are known not to be)."""
+    return all(size == 1 or isinstance(extent, Const) for extent, size in zip(launch.grid, launch.cluster, strict=False))
 
 
 def extents_in_clusters(launch: Launch) -> tuple[Expr, ...]:

@@ -5,7 +5,8 @@ After:   launch blocks (block) in (512): let by = block // 128 * 8 + block % 8; 
 
 A panel is so many rows of blocks (columns, with order "column"); it is walked column by column. The last panel may have fewer rows.
 
-Preserves: launches without the hint, with one dim, or with clusters of three. Blocks of a cluster stay together: panels are of clusters.
+Preserves: launches without the hint, with one dim, or with clusters of three or in a grid of unknown size. Blocks of a cluster
+stay together: panels are of clusters.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.remark import Remark
 from ..ir.stmt import Kernel, Launch
-from .cluster_blocks import extents_in_clusters, place_block, split_block
+from .cluster_blocks import are_whole, extents_in_clusters, place_block, split_block
 from .names import Names
 
 
@@ -27,8 +28,10 @@ def raster_blocks(kernel: Kernel) -> Kernel:
         hint = dict(node.hints).get("use_swizzle") if isinstance(node, Launch) else None
         if not isinstance(node, Launch) or hint is None or len(node.grid) < 2:
             return node
-        if node.cluster[2] > 1:
-            said = Remark("clusters of three dims keep their order: use_swizzle changes nothing here", span=node.span)
+        if node.cluster[2] > 1 or not are_whole(node):
+            said = Remark(
+                "blocks of clusters keep their order in a grid of three dims, or of unknown size: use_swizzle changes nothing", span=node.span
+            )
             return replace(node, remarks=(*node.remarks, said))
         size, _, order = hint.partition(" ")
         return _in_panels(node, int(size), order.startswith("col"), names)

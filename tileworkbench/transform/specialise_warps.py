@@ -34,6 +34,7 @@ from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
 from ..layout.fragments import WARP
+from .cluster_blocks import are_whole
 from .load_for_cluster import Part, part_of_tile, rank_of, whole_tile
 from .names import Names
 from .stay_on_chip import KIND, is_even, stay_on_chip
@@ -60,7 +61,7 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):
             return node
         goes_alike = is_even(node)
-        if node.count_threads + GROUP in _REGISTERS and goes_alike:  # one block fills a multiprocessor
+        if node.count_threads + GROUP in _REGISTERS and goes_alike and are_whole(node):  # one block fills a multiprocessor
             node = stay_on_chip(node, names)
             copies = tensor_copies(node)
         return _Specialise(node, copies, names, goes_alike).launch()

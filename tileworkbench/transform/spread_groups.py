@@ -168,7 +168,7 @@ class _Block(SpreadExplicit):
         stores = any(isinstance(n, TensorMove) and n.barrier is None for s in old.body for n in walk(s))
         end: Body = (DeviceCall("twb_bulk_wait_read", constants=(0,)),) if stores else ()
         if self.reaches_out:  # nobody leaves while another may still reach it
-            end = (*end, DeviceCall("twb_cluster_sync"))
+            end = (*end, Sync("warp"), DeviceCall("twb_cluster_sync"))
         allocs = (*held.values(), *(b for b in old.allocs if b not in held), *(b for p in parties for b in p.scratch))
         forms = tuple(form for form in old.forms if form.buffer not in held)
         whole = (*self.start, *lets, *self.begin(), *body, *end)
