@@ -115,6 +115,39 @@ def test_what_is_loaded_for_all_blocks(name: str) -> None:
     assert ("twb_mbarrier_arrive_cluster" in kernel.source) == any(shared.values())
 
 
+def test_products_in_a_row() -> None:
+    """Rows of Q are a block's own, and stay; K and V are the cluster's, in two slots of one loop, for one head after the other."""
+    heads, rows, deep = 3, 256, 64
+
+    @T.prim_func
+    def chain(
+        Q: T.Tensor((heads, rows, deep), "float16"), K: T.Tensor((heads, rows, deep), "float16"), V: T.Tensor((heads, rows, deep), "float16"),
+        O: T.Tensor((heads, rows, deep), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(rows // 128, heads, threads=256, cluster_dims=2) as (bx, head):
+            q, k, v = T.alloc_shared((128, deep), "float16"), T.alloc_shared((64, deep), "float16"), T.alloc_shared((64, deep), "float16")
+            s, p, o = T.alloc_fragment((128, 64), "float32"), T.alloc_fragment((128, 64), "float16"), T.alloc_fragment((128, deep), "float32")
+            T.copy(Q[head, bx * 128, 0], q)
+            T.clear(o)
+            for step in T.Pipelined(rows // 64, num_stages=2):
+                T.copy(K[head, step * 64, 0], k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(V[head, step * 64, 0], v)
+                T.copy(s, p)
+                T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(o, O[head, bx * 128, 0])
+
+    kernel = tileworkbench.compile(chain, target="emulate:sm_90a")
+    rng = np.random.default_rng(7)
+    q, k, v = ((rng.random((heads, rows, deep)) / 8).astype(np.float16) for _ in range(3))
+    o = np.zeros((heads, rows, deep), np.float32)
+    assert kernel.sanitize(q, k, v, o).is_clean
+    kernel(q, k, v, o)
+    wide = [x.astype(np.float64) for x in (q, k, v)]
+    np.testing.assert_allclose(o, wide[0] @ wide[1].transpose(0, 2, 1) @ wide[2], rtol=2e-3)
+    assert {array: mask for array, mask, _ in loads(kernel)} == {"Q": "", "K": "3", "V": "3"}
+
+
 def test_each_block_loads_another_part() -> None:
     kernel = check(product(512, 128, 128, (1, 2), block=(128, 128, 64)), 512, 128, 128, sanitize=False)
     (where,) = [to for array, mask, to in loads(kernel) if array == "B"]
