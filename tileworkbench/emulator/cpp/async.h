@@ -173,6 +173,7 @@ void perform_push(Tma &x) {
         if (!touch_shared(actor, from, x.source, x.bytes, false, -1))
             found("uninitialised", x.line, -1, format("%s: a bulk copy reads byte %u of shared memory where nothing was written", who(t).c_str(), x.source - TWBE_FIRST));
         touch_shared(actor, to, x.shared, x.bytes, true, -1);
+        if (to != from) from->reached[run.threads] = {run.async_when, x.line, t, "copies out of"};  // its own block has to stay, too
     }
     memmove(to->memory + x.shared, from->memory + x.source, x.bytes);
     bytes_came(x, to);
