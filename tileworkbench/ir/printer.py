@@ -310,7 +310,8 @@ class _Printer:
     def launch(self, s: Launch) -> str:
         blocks = f"({', '.join([self.bound(v) for v in s.block_vars])}) in ({self.list(s.grid)})"
         threads = f"({', '.join([self.bound(v) for v in s.thread_vars])}) in {s.threads}{' visible' if s.threads_used else ''}"
-        return f"launch blocks {blocks}, threads {threads}{''.join(f', {k!r}={v!r}' for k, v in s.hints)}:"
+        clusters = f", clusters {s.cluster}" if s.cluster != (1, 1, 1) else ""
+        return f"launch blocks {blocks}{clusters}, threads {threads}{''.join(f', {k!r}={v!r}' for k, v in s.hints)}:"
 
     # ------------------------------------------------------------------------------------------ kernels
     def declaration(self, b: Buffer) -> str:

@@ -18,6 +18,7 @@ from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
+from .fit_clusters import fit_clusters
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
 from .index_loops import index_loops
@@ -57,6 +58,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     """
     return (
         Step(for_arch(refuse_explicit, arch), because="what a target has not is said before anything is proved"),
+        Step(for_arch(fit_clusters, arch)),
         Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
         Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),

@@ -37,7 +37,9 @@ def in_roles(launch: Launch, roles: Specialised, names: Names) -> Launch:
         producer = (DeviceCall("twb_set_max_registers_dec", constants=(few,)), *producer)
     first = If(Binary("eq", thread, index(0)), roles.setup)
     both = If(Binary("lt", thread, index(count)), (*lets, *consumers), producer, span=roles.span)
-    return replace(launch, threads=(count + PRODUCERS,), thread_vars=(thread,), body=(first, Sync(), both))
+    start: Body = (DeviceCall("twb_cluster_sync"),) if roles.reaches_out else (Sync(),)
+    end: Body = (Sync("warp"), DeviceCall("twb_cluster_sync")) if roles.reaches_out else ()  # nobody leaves while another block may still reach it
+    return replace(launch, threads=(count + PRODUCERS,), thread_vars=(thread,), body=(first, *start, both, *end))
 
 
 def _apart(node: Node, count: int) -> Node:

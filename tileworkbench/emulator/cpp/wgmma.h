@@ -94,6 +94,13 @@ void run_wgmma_wait(Warp *w, uint32_t mask) {
     Thread *first = w->lane[first_lane(mask)];
     count(first->line, BARRIER_WAITS);
     products_until(first, *(uint32_t *)first->data);
+    if (!checks()) return;
+    for (int l = 0; l < 32; ++l) {  // what the warp's products have read, which the first lane's past stands for, has ended for each of them
+        if (!(mask >> l & 1) || w->lane[l] == first) continue;
+        Clock &known = w->lane[l]->clock;
+        known[first->id] = std::max(known[first->id], first->clock[first->id]);
+    }
+    ++first->clock[first->id];
 }
 const WarpOp WGMMA_WAIT = {"wgmma wait", run_wgmma_wait};
 
