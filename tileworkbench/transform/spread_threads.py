@@ -25,6 +25,7 @@ from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
+from ..ir.send import SendTile
 from ..ir.stmt import (
     Assert,
     Atomic,
@@ -59,6 +60,7 @@ from .roles import in_roles
 from .spread_async import spread_async
 from .spread_fma import spread_product
 from .spread_mma import spread_mma
+from .spread_sends import fits, is_as_sent, sends, spread_send, without_sends
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
@@ -69,7 +71,13 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
+        if not isinstance(node, Launch) or node.threads_used:
+            return node
+        spread = Spread(node, arch, names, certain)
+        made = spread.launch() if is_as_sent(node, spread.place.fragments) else None
+        if made is None or spread.sends and not fits(made):
+            return Spread(without_sends(node, names), arch, names, certain).launch()
+        return made
 
     return rewrite(kernel, change)
 
@@ -92,14 +100,17 @@ class Spread:
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
         self.sharing = sharing(launch.places)
+        self.sends = sends(launch)
+        self.sent = {n.src.buffer.root for n in self.sends if n.stage is None}  # what the tensor copy engine may still read
         groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
-        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
+        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)} | self.sent  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
         self._group: Var | None = None
 
     def launch(self) -> Launch:
         body = self.body(self.old.body if self.roles is None else self.roles.consumers)
-        body = (*self.start, *body)
+        last = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=self.old.span),) if self.sends else ()  # the engine may read tiles until then
+        body = (*self.start, *body, *last)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
         forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
@@ -173,8 +184,9 @@ class Spread:
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
         shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
+        read = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=span),) if self.read & self.sent else ()
         self.read, self.wrote = set(), set()
-        return (*shown, Sync(span=span))
+        return (*read, *shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
@@ -191,6 +203,8 @@ class Spread:
                 return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
+            case SendTile():
+                return spread_send(stmt, self)
             case Copy():
                 return spread_async(stmt, self)
             case For() | PipelinedFor() | While():
