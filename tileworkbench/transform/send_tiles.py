@@ -48,6 +48,8 @@ from .stay_on_chip import KIND as BLOCKS
 
 KEPT_BYTES = 2048
 """Of shared memory, for what later steps need there: barriers, rows that reductions exchange."""
+OTHERS = 40
+"""Registers of a thread beside its fragments, at least."""
 
 
 def send_tiles(kernel: Kernel, arch: int) -> Kernel:
@@ -221,7 +223,7 @@ class _Send:
         held = sum(b.static_bytes() for b in self.allocs if b.scope == "fragment" and b.view_of is None) // (4 * threads)
         if self.roles is not None:
             held = max(held, *self.roles.registers)
-        return room_bytes(used, threads + (PRODUCERS if self.roles is not None else 0), held)
+        return room_bytes(used, threads + (PRODUCERS if self.roles is not None else 0), held + OTHERS)
 
 
 def _tests(loop: Stmt) -> Body:

@@ -175,7 +175,10 @@ class Spread:
         """Let all threads come together, if what follows touches what others may not have finished with."""
         wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
         if reads & wrote or writes & (read | wrote):
+            late = writes & self.with_neighbours(self.read & self.sent)
+            out += (DeviceCall("twb_bulk_wait_read", constants=(0,)),) if late else ()
             out += self.meet(None if stmt is None else stmt.span)
+            self.read -= self.sent if late else set()
 
     def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
         """`tiles`, and those that share bytes with them."""
@@ -184,9 +187,8 @@ class Spread:
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
         shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
-        read = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=span),) if self.read & self.sent else ()
-        self.read, self.wrote = set(), set()
-        return (*read, *shown, Sync(span=span))
+        self.read, self.wrote = self.read & self.sent, set()
+        return (*shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
