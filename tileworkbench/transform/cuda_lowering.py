@@ -43,6 +43,7 @@ from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .start_copies import start_copies
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -82,6 +83,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(for_arch(send_tiles, arch if aligned else 80), because="what is left of shared memory after tiles have their places is for stages"),
         Step(expand_atomics, because="takes the sums that send_tiles leaves"),
+        Step(for_arch(start_copies, aligned)),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, min(arch, 89)), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_groups, arch if aligned else -arch), because="takes the launches whose author says which warp groups do what"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.dtypes import INT32
 from ...base.errors import TileRuntimeError, TileTypeError, TileValueError
-from ...ir.explicit import BARRIER, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
+from ...ir.explicit import ASYNC_ARRIVAL, BARRIER, CLOSE_STORES, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
 from ...ir.expr import AddressOf, Expr, const
 from ...ir.node import replace
 from ...ir.stmt import Gemm, If
@@ -178,6 +178,16 @@ def _tma_copy(
     elif barrier is not None:
         raise TileValueError("T.tma_copy to global memory has no barrier", hint="leave it out; T.tma_store_wait() waits for such copies")
     builder.emit(TensorMove(source, target, None if barrier is None else _barrier("T.tma_copy", barrier)))
+
+
+@impl(words.tma_store_arrive)
+def _tma_store_arrive() -> None:
+    _ask("tma_store_arrive", CLOSE_STORES)
+
+
+@impl(words.cp_async_barrier_noinc)
+def _cp_async_barrier_noinc(barrier: Any) -> None:
+    _ask("cp_async_barrier_noinc", ASYNC_ARRIVAL, _barrier("T.cp_async_barrier_noinc", barrier))
 
 
 @impl(words.tma_store_wait)
