@@ -99,8 +99,9 @@ def sends(program: PrimFunc) -> tuple[list[SendTile], str]:
 # ---------------------------------------------------------------------------------------------- results through a stage
 @pytest.mark.parametrize(
     ("dtype", "out", "block", "threads", "middle"),
-    [("float16", "float16", (128, 96, 32), 256, ""), ("float16", "bfloat16", (64, 128, 32), 128, ""), ("float16", "float32", (128, 64, 32), 128, ""),
-     ("int8", "int32", (192, 64, 32), 384, ""), ("bfloat16", "float16", (64, 16, 32), 128, "float16"), ("float16", "float16", (256, 128, 32), 256, "")],
+    [("float16", "float16", (128, 96, 32), 256, ""), ("float16", "bfloat16", (64, 128, 32), 128, ""),
+     ("float16", "float32", (128, 64, 32), 128, ""), ("int8", "int32", (192, 64, 32), 384, ""),
+     ("bfloat16", "float16", (64, 16, 32), 128, "float16"), ("float16", "float16", (256, 128, 32), 256, "")],
 )  # fmt: skip
 def test_types_and_tiles_at_ragged_edges(dtype: str, out: str, block: tuple[int, int, int], threads: int, middle: str) -> None:
     """Also rows of 32 and 64 bytes, several blocks of rows in a warp group, a result that is converted in registers."""
@@ -261,6 +262,29 @@ def test_what_the_threads_store_themselves(body: Any, why: str) -> None:
         results.append((c, d))
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+def test_sums_that_do_not_lie_in_registers() -> None:
+    """Found out when threads get their cells: a single one is asked for, so the tile is in shared memory, and the threads store it."""
+
+    @T.prim_func
+    def asked(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=128):
+            a, acc = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.clear(acc)
+            T.gemm(a, a, acc)
+            T.copy(acc, C)
+            D[0] = acc[3, 5]
+
+    assert len(sends(asked)[0]) == 1
+    kernel = tileworkbench.compile(asked, target="emulate:sm_90a")
+    a, c, d = numbers(1, (64, 64), "float16"), np.zeros((64, 64), np.float32), np.zeros(1, np.float32)
+    clean(kernel, a, c, d)
+    kernel(a, c, d)
+    want = a.astype(np.float64) @ a.astype(np.float64)
+    np.testing.assert_allclose(c, want, atol=1e-3)
+    assert d[0] == c[3, 5] and "tma_store" not in kernel.source and "stage" not in kernel.source
 
 
 # ---------------------------------------------------------------------------------------------- text

@@ -15,6 +15,9 @@ def room_bytes(used: int, threads: int, registers: int, arch: str = "sm_90") -> 
     """The bytes of shared memory that a block may take beyond `used`, so that no fewer blocks than now run on a multiprocessor.
 
     `registers`: of each of its `threads`, at least.
+
+    >>> room_bytes(192 << 10, 384, 168), room_bytes(100 << 10, 128, 100)     # one block, which may take all; two, which share
+    (35840, 13312)
     """
     limits = {name: int(q.value if q.unit != "KiB" else q.value * 1024) for name, q in capability_limits(arch).items()}
     reserved = limits["shared_reserved"]

@@ -198,9 +198,9 @@ def without_sends(launch: Launch, names: Names) -> Launch:
             return atomic_as_loop(Atomic(node.op, node.dst, node.src, span=node.span), names)
         return copy_as_loop(Copy(node.src, node.dst, span=node.span), names)
 
-    body = tuple(rewrite(s, change) for s in launch.body)
+    launch = rewrite(launch, change)
     allocs, forms = tuple(b for b in launch.allocs if b not in stages), tuple(f for f in launch.forms if f.buffer not in stages)
-    return replace(launch, body=body, allocs=allocs, forms=forms)
+    return replace(launch, allocs=allocs, forms=forms)
 
 
 __all__ = ["FIRST_BARRIER", "fits", "is_as_sent", "sends", "spread_send", "without_sends"]
