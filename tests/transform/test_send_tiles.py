@@ -136,6 +136,30 @@ def test_a_stage_in_turns_is_right() -> None:
     assert "twb_bulk_wait_read<1>" in kernel.source and "block += twb_blocks_x()" in kernel.source
 
 
+def test_rows_that_are_known_at_the_call() -> None:
+    """Blocks that stay, in panels of a grid of unknown size: nothing begins before the array."""
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def mm(A: T.Tensor((rows, 64), "float16"), B: T.Tensor((128, 64), "float16"), C: T.Tensor((rows, 128), "float16")):
+        with T.Kernel(2, T.ceildiv(rows, 128), threads=256) as (bx, by):
+            T.use_swizzle(2)
+            a, b, acc = T.alloc_shared((128, 32), "float16"), T.alloc_shared((64, 32), "float16"), T.alloc_fragment((128, 64), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[by * 128, k * 32], a)
+                T.copy(B[bx * 64, k * 32], b)
+                T.gemm(a, b, acc, transpose_B=True)
+            T.copy(acc, C[by * 128, bx * 64])
+
+    kernel = tileworkbench.compile(mm, target="emulate:sm_90a")
+    for m in (0, 1, 300, 384):
+        a, b, c = numbers(1, (m, 64), "float16"), numbers(2, (128, 64), "float16"), np.zeros((m, 128), np.float16)
+        kernel(a, b, c)
+        np.testing.assert_allclose(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T, atol=0.03, rtol=2e-3)
+    assert "twb_tma_store_2d" in kernel.source and "block += twb_blocks_x()" in kernel.source
+
+
 def test_counters_of_the_stores() -> None:
     """C is written once, in whole boxes, and every matrix that is stored takes as many wavefronts as its bytes need."""
     m, n, k = 128, 256, 64

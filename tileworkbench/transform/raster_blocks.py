@@ -11,7 +11,7 @@ Preserves: launches without the hint, or with one dim.
 from __future__ import annotations
 
 from ..base.dtypes import INDEX
-from ..ir.build import add, cast, floordiv, floormod, index, mul
+from ..ir.build import add, cast, floordiv, floormod, index, maximum, mul
 from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Kernel, Launch, Let
@@ -40,9 +40,9 @@ def _in_panels(launch: Launch, panel: int, by_columns: bool, names: Names) -> La
     height: Expr = index(panel)
     if not (isinstance(rows, Const) and int(rows.value) % panel == 0):
         height = Binary("min", height, Binary("sub", rows, mul(number, index(panel))))
-    lets = (
-        Let(launch.block_vars[across], add(mul(number, index(panel)), floormod(rest, height)), span=launch.span),
-        Let(launch.block_vars[along], floordiv(rest, height), span=launch.span),
-    )
+    row, column = add(mul(number, index(panel)), floormod(rest, height)), floordiv(rest, height)
+    if not (isinstance(length, Const) and isinstance(rows, Const)):
+        row, column = maximum(row, index(0)), maximum(column, index(0))  # so that proofs know it, which cannot follow the division
+    lets = (Let(launch.block_vars[across], row, span=launch.span), Let(launch.block_vars[along], column, span=launch.span))
     others, count = launch.block_vars[2:], mul(length, rows)
     return replace(launch, grid=(count, *launch.grid[2:]), block_vars=(block, *others), body=(*lets, *launch.body))

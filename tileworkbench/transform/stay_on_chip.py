@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
-from ..ir.build import cast, index, mul
+from ..ir.build import cast, index, maximum, mul
 from ..ir.device import SMS
-from ..ir.expr import Binary, Expr, Var
+from ..ir.expr import Binary, Const, Expr, Var
 from ..ir.node import replace, walk
 from ..ir.stmt import For, Launch, Let, Stmt
 from .names import Names
@@ -31,12 +31,15 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
     for extent in launch.grid:
         count = mul(count, cast(extent, INDEX))
     cta, block = names.var("cta"), names.var("block")
-    lets: list[Stmt] = []
+    lets: list[Let] = []
     rest: Expr = block
+    is_followed = all(isinstance(extent, Const) for extent in launch.grid[:-1])
     for var, extent in zip(launch.block_vars[:-1], launch.grid[:-1], strict=True):
         lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
         rest = Binary("floordiv", rest, cast(extent, INDEX))
     lets.append(Let(launch.block_vars[-1], rest))
+    if not is_followed:  # proofs cannot follow the divisions
+        lets = [replace(let, value=maximum(let.value, index(0))) for let in lets]
     body = (For(block, cta, count, (*lets, *launch.body), kind=KIND, span=launch.span),)
     return replace(launch, grid=(Binary("min", Var(SMS), count),), block_vars=(cta,), body=body)
 
