@@ -28,7 +28,24 @@ class SendTile(Stmt):
     is_repeated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HandOver(Stmt):
+    """What the threads do of `send`, where a thread of its own issues the stores: bring the tile to the `stage`, which warp groups use in turns.
+
+    `stage` is (units, pieces, 64, columns). A unit is filled when the engine has read what was in it (`free`, for each unit and use of it for
+    one tile), and given away when every warp has written it (`full`, for each unit); `count` is how many tiles the threads have sent so far.
+    """
+
+    send: SendTile
+    stage: Buffer
+    full: Buffer
+    free: Buffer
+    count: Buffer
+
+
 def _head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
+    if isinstance(s, HandOver):
+        return f"hand over {name(s.send.src.buffer)} through {name(s.stage)}"
     if not isinstance(s, SendTile):
         return None
     starts = ", ".join(show(i) for i in s.dst.starts)

@@ -20,6 +20,7 @@ from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
+from .hand_over_sends import hand_over_sends
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
@@ -82,6 +83,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(for_arch(send_tiles, arch if aligned else 80), because="what is left of shared memory after tiles have their places is for stages"),
+        Step(hand_over_sends),
         Step(expand_atomics, because="takes the sums that send_tiles leaves"),
         Step(for_arch(start_copies, aligned)),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),

@@ -20,11 +20,11 @@ from ..analysis.fragments import Placement
 from ..analysis.matrix_units import GROUP
 from ..base.dtypes import INDEX, INT32, UINT32, DType
 from ..base.gpu import capability_limits
-from ..ir.build import add, cast, floordiv, floormod, index, mul
-from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
+from ..ir.build import add, cast, choose, floordiv, floormod, index, mul
+from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers, Specialised
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
-from ..ir.send import SendTile
+from ..ir.send import HandOver, SendTile
 from ..ir.stmt import Atomic, Body, Copy, For, If, Launch, Stmt, Store
 from ..ir.tile_form import TileForm
 from ..layout.fragments import WARP, Fragment, wgmma_c
@@ -66,7 +66,7 @@ def _as_it_lies(stmt: SendTile, s: Sending) -> Body:
     for row in range(0, rows, high):
         for column in range(0, columns, wide):
             corner = AddressOf(tile, tuple(index(n) for n in ((0,) * tile.rank + (row, column))[-tile.rank :]))
-            out.append(_store(stmt, corner, index(row), index(column)))
+            out.append(store_box(stmt, corner, index(row), index(column)))
     return (If(Binary("eq", s.thread, index(0)), (*out, DeviceCall("twb_bulk_commit"))),)
 
 
@@ -92,12 +92,36 @@ def _from_stage(stmt: SendTile, s: Sending) -> Body:
     def send(piece: Expr) -> Body:
         corner = AddressOf(stage, (group, floormod(piece, index(slots)), index(0), index(0)))
         row = mul(floordiv(piece, index(across)), index(rows)) if blocks > 1 else index(0)
-        return (_store(stmt, corner, add(mul(group, index(blocks * rows)), row), mul(floormod(piece, index(across)), index(width))),)
+        return (store_box(stmt, corner, add(mul(group, index(blocks * rows)), row), mul(floormod(piece, index(across)), index(width))),)
 
     commit = DeviceCall("twb_bulk_commit")
     if slots < count:
         return _each(s, "piece", count, lambda p: (*wait, *fill(p), *shown, If(first, (*send(p), commit))))
     return (*(wait if stmt.is_repeated else ()), *_each(s, "piece", count, fill), *shown, If(first, (*_each(s, "piece", count, send), commit)))
+
+
+def spread_hand_over(stmt: HandOver, s: Sending) -> Body:
+    """`stmt` for a thread: unit after unit, when it is free."""
+    stage = stmt.stage
+    units, many, rows, width = stage.static_shape()
+    m, n = stmt.send.src.buffer.static_shape()
+    groups = s.place.threads // GROUP
+    rounds = m // rows // groups * (n // width) // (units * many)
+    group: Expr = cast(s.group(), INDEX) if groups > 1 else index(0)
+    tile = cast(Load(stmt.count, (index(0),)), INDEX)
+    uses = groups * rounds  # of a unit, for each tile
+
+    def give(place: Expr) -> Body:
+        unit, use = floormod(place, index(units)), add(mul(group, index(rounds)), floordiv(place, index(units)))
+        before = floormod(add(use, index(uses - 1)), index(uses))
+        passed = floormod(add(tile, choose(Binary("eq", use, index(0)), index(1), index(0))), index(2))  # before the first use: the tile before
+        fill = _words if stage.type.bits == 16 else _pairs
+        filled = _each(s, "piece", many, lambda p: fill(stmt.send, stage, s, (unit, p), add(mul(place, index(many)), p)))
+        wait = DeviceCall("twb_mbarrier_wait", (AddressOf(stmt.free, (unit, before)), cast(passed, INT32)))
+        return (wait, *filled, DeviceCall("twb_fence_proxy_async"), DeviceCall("twb_mbarrier_arrive_warp", (AddressOf(stmt.full, (unit,)),)))
+
+    one_more = Store(stmt.count, (index(0),), Binary("add", Load(stmt.count, (index(0),)), Const(1, UINT32)))
+    return tuple(replace(x, span=stmt.span) for x in (*_each(s, "unit", units * rounds, give), one_more))
 
 
 def _each(s: Sending, hint: str, count: int, body: Callable[[Expr], Body]) -> Body:
@@ -152,7 +176,8 @@ def _dims(stmt: SendTile) -> tuple[int, int]:
     return (moving[0] if len(moving) > 1 else -1), moving[-1]
 
 
-def _store(stmt: SendTile, corner: AddressOf, row: Expr, column: Expr) -> Stmt:
+def store_box(stmt: SendTile, corner: AddressOf, row: Expr, column: Expr) -> Stmt:
+    """The store of the box at a row and column of the tile, from a corner in shared memory."""
     down, along = _dims(stmt)
     where = {along: column} | ({down: row} if down >= 0 else {})
     found = [cast(add(cast(start, INDEX), where.get(d, index(0))), INT32) for d, start in enumerate(stmt.dst.starts)]
@@ -189,7 +214,11 @@ def sends(launch: Launch) -> list[SendTile]:
 
 def without_sends(launch: Launch, names: Names) -> Launch:
     """`launch` in which the threads store themselves."""
-    stages = {send.stage for send in sends(launch)}
+    given = [n for s in launch.body for n in walk(s) if isinstance(n, HandOver)]
+    stages = {send.stage for send in sends(launch)} | {g.stage for g in given}
+
+    def whole(node: Node) -> Node:
+        return node.send if isinstance(node, HandOver) else replace(node, storer=()) if isinstance(node, Specialised) and given else node
 
     def change(node: Node) -> Node | tuple[Node, ...]:
         if not isinstance(node, SendTile):
@@ -198,9 +227,9 @@ def without_sends(launch: Launch, names: Names) -> Launch:
             return atomic_as_loop(Atomic(node.op, node.dst, node.src, span=node.span), names)
         return copy_as_loop(Copy(node.src, node.dst, span=node.span), names)
 
-    launch = rewrite(launch, change)
+    launch = rewrite(rewrite(launch, whole), change)
     allocs, forms = tuple(b for b in launch.allocs if b not in stages), tuple(f for f in launch.forms if f.buffer not in stages)
     return replace(launch, allocs=allocs, forms=forms)
 
 
-__all__ = ["FIRST_BARRIER", "fits", "is_as_sent", "sends", "spread_send", "without_sends"]
+__all__ = ["FIRST_BARRIER", "fits", "is_as_sent", "sends", "spread_hand_over", "spread_send", "store_box", "without_sends"]

@@ -25,7 +25,7 @@ from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
-from ..ir.send import SendTile
+from ..ir.send import HandOver, SendTile
 from ..ir.stmt import (
     Assert,
     Atomic,
@@ -60,7 +60,7 @@ from .roles import in_roles
 from .spread_async import spread_async
 from .spread_fma import spread_product
 from .spread_mma import spread_mma
-from .spread_sends import fits, is_as_sent, sends, spread_send, without_sends
+from .spread_sends import fits, is_as_sent, sends, spread_hand_over, spread_send, without_sends
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
@@ -205,8 +205,8 @@ class Spread:
                 return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
-            case SendTile():
-                return spread_send(stmt, self)
+            case SendTile() | HandOver():
+                return spread_send(stmt, self) if isinstance(stmt, SendTile) else spread_hand_over(stmt, self)
             case Copy():
                 return spread_async(stmt, self)
             case For() | PipelinedFor() | While():
