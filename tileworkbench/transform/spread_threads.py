@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from ..analysis.fragments import Placement, cells_at, place_fragments, reads_back
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, INT32, DType
+from ..base.dtypes import INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.bodies import heads
@@ -64,6 +64,7 @@ from .spread_sends import fits, is_as_sent, sends, spread_hand_over, spread_send
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
+from .strided import strided
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -271,7 +272,7 @@ class Spread:
         if any(is_const(e, 0) for e in loop.extents):
             return ()
         if placed is None:
-            return self.strided(loop)
+            return strided(loop, self.thread, self.place.threads, self.names)
         asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or calls(loop) or reads_back(loop, frozenset(self.arrays))
         if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
             raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
@@ -350,22 +351,6 @@ class Spread:
             return node
 
         return rewrite(stmt, change)
-
-    def strided(self, loop: ParallelFor) -> Body:
-        """Iterations of a box whose size is not known beforehand: thread t runs the t-th, and every so manieth after it."""
-        count: Expr = index(1)
-        for extent in loop.extents:
-            count = mul(count, cast(extent, INDEX))
-        turn, at = self.names.var("turn"), self.names.var("at")
-        lets: list[Stmt] = [Let(at, add(mul(turn, index(self.place.threads)), self.thread))]
-        rest: Expr = at
-        for var, extent in reversed(list(zip(loop.vars[1:], loop.extents[1:], strict=True))):
-            lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
-            rest = Binary("floordiv", rest, cast(extent, INDEX))
-        lets.append(Let(loop.vars[0], rest))
-        turns = Binary("floordiv", add(count, index(self.place.threads - 1)), index(self.place.threads))
-        inside = If(Binary("lt", at, count), (*lets[1:], *loop.body), span=loop.span)
-        return (For(turn, index(0), turns, (lets[0], inside), span=loop.span),)
 
     # ------------------------------------------------------------------------------------------ for the other files
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None:
