@@ -19,6 +19,7 @@ from .stmt import Launch, Region, Stmt
 EXPLICIT = "explicit_sm_90"
 GROUP = 128  # threads of a warp group
 BARRIER = DType("uint64")
+ASYNC_ARRIVAL, CLOSE_STORES = "twb_cp_async_arrive", "twb_bulk_commit"  # what `Asked` calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from ._dispatch import word
 INSTEAD = {
     "sm_90": {
         "use T.copy, which waits for itself and needs no barrier": (
-            "tma_load", "cp_async_barrier_noinc", "create_tma_descriptor", "ptx_arrive_barrier",
+            "tma_load", "create_tma_descriptor", "ptx_arrive_barrier",
             "ptx_init_barrier_thread_count", "ptx_fence_barrier_init",
         ),
-        "use T.tma_copy, which closes its own group": ("tma_store_arrive",),
         "use T.gemm, which is complete when it returns": (
             "wgmma_gemm_sp", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_wait", "warpgroup_fence_operand",
             "initialize_wgmma_descriptor", "alloc_wgmma_desc", "ptx_wgmma_ss",

@@ -63,6 +63,19 @@ def tma_copy(
 
 
 @word
+def tma_store_arrive() -> None:
+    """Close the group of `T.tma_copy`s to global memory since the last call; in a launch without any call each copy is a group."""
+
+
+@word
+def cp_async_barrier_noinc(barrier: Any) -> None:
+    """Arrive, every thread of the role once, when the `T.copy`s to shared memory right before have come; the threads go on meanwhile.
+
+    Copies that the hardware cannot start, and tiles that `T.wgmma_gemm` or `T.tma_copy` read, are waited for first.
+    """
+
+
+@word
 def tma_store_wait(count: int = 0, read: bool = True) -> None:
     """Wait until at most the `count` newest copies to global memory are under way: have read their tile, or, without `read`, have written."""
 

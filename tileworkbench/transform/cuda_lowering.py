@@ -21,6 +21,7 @@ from .expand_prints import expand_prints
 from .fit_clusters import fit_clusters
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
+from .hand_over_sends import hand_over_sends
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
@@ -37,12 +38,14 @@ from .place_threads import place_threads
 from .raster_blocks import raster_blocks
 from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
+from .send_tiles import send_tiles
 from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .start_copies import start_copies
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -64,7 +67,9 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),
         Step(loops_of_roles),
         Step(expand_asserts),
-        Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
+        Step(
+            for_arch(expand_atomics, aligned and arch == 90), because="makes element accesses, which flatten_accesses must guard, and parallel loops"
+        ),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(order_atomics, because="lets a block come together, which spread_threads must see"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
@@ -79,6 +84,10 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
+        Step(for_arch(send_tiles, arch if aligned else 80), because="what is left of shared memory after tiles have their places is for stages"),
+        Step(hand_over_sends),
+        Step(expand_atomics, because="takes the sums that send_tiles leaves"),
+        Step(for_arch(start_copies, aligned)),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, min(arch, 89)), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_groups, arch if aligned else -arch), because="takes the launches whose author says which warp groups do what"),

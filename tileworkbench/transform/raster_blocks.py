@@ -11,7 +11,7 @@ stay together: panels are of clusters.
 
 from __future__ import annotations
 
-from ..ir.build import add, floordiv, floormod, index, mul
+from ..ir.build import add, floordiv, floormod, index, maximum, mul
 from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.remark import Remark
@@ -49,8 +49,10 @@ def _in_panels(launch: Launch, panel: int, by_columns: bool, names: Names) -> La
     height: Expr = index(panel)
     if not (isinstance(rows, Const) and int(rows.value) % panel == 0):
         height = Binary("min", height, Binary("sub", rows, mul(number, index(panel))))
-    lets.append(place_block(launch, across, add(mul(number, index(panel)), floormod(rest, height)), rank))
-    lets.append(place_block(launch, along, floordiv(rest, height), rank))
+    row, column = add(mul(number, index(panel)), floormod(rest, height)), floordiv(rest, height)
+    if not (isinstance(length, Const) and isinstance(rows, Const)):
+        row, column = maximum(row, index(0)), maximum(column, index(0))  # so that proofs know it, which cannot follow the division
+    lets += [place_block(launch, across, row, rank), place_block(launch, along, column, rank)]
     others, count = launch.block_vars[2:], mul(mul(length, rows), index(launch.cluster_size))
     body = (*lets, *launch.body)
     return replace(launch, grid=(count, *launch.grid[2:]), block_vars=(block, *others), body=body, cluster=(launch.cluster_size, 1, 1))

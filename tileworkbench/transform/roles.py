@@ -14,6 +14,7 @@ from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, If, Launch, Let, Stmt, Sync
+from ..layout.fragments import WARP
 from .names import Names
 
 PRODUCERS, BARRIER = 128, 1
@@ -31,6 +32,8 @@ def in_roles(launch: Launch, roles: Specialised, names: Names) -> Launch:
     lets.append(Let(launch.thread_vars[-1], rest))
     consumers = tuple(rewrite(s, lambda n: _apart(n, count)) for s in launch.body)
     producer: Body = (If(Binary("eq", thread, index(count)), roles.producer),)
+    if roles.storer:
+        producer = (If(Binary("eq", thread, index(count)), roles.producer, (If(Binary("eq", thread, index(count + WARP)), roles.storer),)),)
     if roles.registers != (0, 0):
         few, many = roles.registers
         consumers = (DeviceCall("twb_set_max_registers_inc", constants=(many,)), *consumers)

@@ -19,10 +19,10 @@ from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import add, cast, index
 from ..ir.device import DeviceCall, MapOf, WaitProducts
-from ..ir.explicit import Asked, Push, StartBarriers, TensorMove, WaitStarted
+from ..ir.explicit import ASYNC_ARRIVAL, CLOSE_STORES, Asked, Push, StartBarriers, TensorMove, WaitStarted
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr
 from ..ir.node import Node, replace, walk
-from ..ir.stmt import Body, Gemm, If, Region, Stmt, whole
+from ..ir.stmt import Body, Copy, Gemm, If, Region, Stmt, whole
 from ..ir.tile_form import TensorView
 from .spread_async import spread_push
 from .spread_threads import Spread
@@ -42,6 +42,7 @@ class SpreadExplicit(Spread):
     bars: set[Buffer]
     written: set[Buffer]
     aligned: bool
+    closes = False  # the author closes groups of stores
     is_storing = False  # a copy to global memory may still read a tile
     is_role = False
     are_written = False  # threads write tiles of other blocks of the cluster, not the copy engine alone
@@ -51,6 +52,8 @@ class SpreadExplicit(Spread):
         nodes = [n for s in body for n in walk(s)]
         self.factors |= {r.buffer.root for n in nodes if isinstance(n, (TensorMove, Push)) for r in (n.src, n.dst) if r.buffer.scope == "shared"}
         self.sums = [n.c.buffer for n in nodes if isinstance(n, Gemm) and n.unit]
+        self.closes = any(isinstance(n, Asked) and n.name == CLOSE_STORES for n in nodes)
+        self.copied: set[Buffer] = set()  # tiles on their way by cp.async
         self.flying: list[Gemm] = []  # products under way, oldest first, as far as the text tells
 
     def body(self, body: Body) -> Body:
@@ -76,7 +79,8 @@ class SpreadExplicit(Spread):
         return reads - self.bars, writes - self.bars
 
     def meet(self, span: Span | None) -> Body:
-        waits = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=span),) if self.is_storing else ()
+        close = (DeviceCall(CLOSE_STORES, span=span),) if self.closes else ()  # one that is empty only makes the wait stronger
+        waits = (*close, DeviceCall("twb_bulk_wait_read", constants=(0,), span=span)) if self.is_storing else ()
         self.is_storing = False
         made = super().meet(span)
         self.read |= self.under_way()
@@ -98,6 +102,8 @@ class SpreadExplicit(Spread):
         return out
 
     def stmt(self, stmt: Stmt) -> Body:
+        if isinstance(stmt, Copy):
+            self.copied.add(stmt.dst.buffer.root)
         if isinstance(stmt, Gemm) and stmt.unit:
             self.require_groups(stmt)
             self.flying.append(stmt)
@@ -107,6 +113,8 @@ class SpreadExplicit(Spread):
     def asked(self, stmt: Asked) -> Body:
         if stmt.name == "twb_bulk_wait" or stmt.name == "twb_bulk_wait_read":
             self.is_storing = self.is_storing and stmt.constants != (0,)
+        if stmt.name == ASYNC_ARRIVAL:
+            return self.arrive_later(stmt)
         if stmt.name.startswith("twb_cluster") and self.is_role:
             raise UnsupportedError(
                 f"T.{stmt.word} in a role: every thread of the cluster has to come to its barrier", span=stmt.span,
@@ -120,6 +128,14 @@ class SpreadExplicit(Spread):
             return (DeviceCall("twb_fence_proxy_async", span=stmt.span), stmt)
         return (stmt,)
 
+    def arrive_later(self, stmt: Asked) -> Body:
+        """An arrival when copies have come. What the threads wrote themselves, or what others read past them, they see to before."""
+        copied, self.copied = self.copied, set()
+        if not self.wrote and not copied & self.factors:
+            return (stmt,)
+        fence = (DeviceCall("twb_fence_proxy_async", span=stmt.span),) if (self.wrote | copied) & self.factors else ()
+        return (DeviceCall("twb_cp_async_wait_all", span=stmt.span), *fence, replace(stmt, name="twb_mbarrier_arrive"))
+
     def move(self, stmt: TensorMove) -> Body:
         """The first thread starts the copy, after everybody is done with what it overwrites, or has written what it reads."""
         boxes = boxes_of(stmt, self.forms) if self.aligned else "arrays of this call do not begin at multiples of 16 bytes"
@@ -130,7 +146,7 @@ class SpreadExplicit(Spread):
                 f"the tensor copy engine cannot do this copy: {boxes}", span=stmt.span, hint="use T.copy, which every thread does a part of"
             )
         out: list[Stmt] = []
-        reads, writes = self.shared([stmt])
+        reads, writes = self.shared([stmt.src])[0], self.shared([stmt])[1]
         self.barrier(out, reads, writes, stmt)
         inside = self.load(stmt, boxes, stmt.barrier) if stmt.barrier is not None else self.store(stmt, boxes)
         if stmt.barrier is None:
@@ -189,7 +205,7 @@ class SpreadExplicit(Spread):
         for place in boxes.places():
             args = (self.map(boxes.view), _corner(stmt.src, place), *_coordinates(stmt.dst, boxes, place))
             out.append(DeviceCall(name, args, span=stmt.span))
-        return (*out, DeviceCall("twb_bulk_commit", span=stmt.span))
+        return (*out, *(() if self.closes else (DeviceCall(CLOSE_STORES, span=stmt.span),)))
 
     def map(self, view: TensorView) -> MapOf:
         if view not in self.views:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
-from ..ir.build import cast, floordiv, index, mul
+from ..ir.build import cast, floordiv, index, maximum, mul
 from ..ir.device import SMS
-from ..ir.expr import Binary, Expr, Var
+from ..ir.expr import Binary, Const, Expr, Var
 from ..ir.node import replace, walk
 from ..ir.stmt import For, Launch, Let, Stmt
 from .cluster_blocks import extents_in_clusters, place_block, split_block
@@ -32,20 +32,26 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
     for extent in launch.grid:
         count = mul(count, cast(extent, INDEX))
     cta, block, size = names.var("cta"), names.var("block"), launch.cluster_size
+    is_followed = all(isinstance(extent, Const) for extent in launch.grid[:-1])
     lets: list[Stmt] = []
     if len(launch.grid) == 1:
         lets.append(Let(launch.block_vars[0], block))
     else:
         lets, rest, rank = split_block(block, launch, names)
         for dim, extent in enumerate(extents_in_clusters(launch)[:-1]):
-            lets.append(place_block(launch, dim, Binary("floormod", rest, extent), rank))
+            lets.append(place_block(launch, dim, _known(Binary("floormod", rest, extent), is_followed), rank))
             rest = Binary("floordiv", rest, extent)
-        lets.append(place_block(launch, len(launch.grid) - 1, rest, rank))
+        lets.append(place_block(launch, len(launch.grid) - 1, _known(rest, is_followed), rank))
     body = (For(block, cta, count, (*lets, *launch.body), kind=KIND, span=launch.span),)
     most: Expr = Var(SMS)
     if size > 1:
         most = Binary("max", mul(floordiv(most, index(size)), index(size)), index(size))
     return replace(launch, grid=(Binary("min", most, count),), block_vars=(cta,), body=body, cluster=(size, 1, 1))
+
+
+def _known(e: Expr, is_followed: bool) -> Expr:
+    """`e`, which is not negative, so that proofs know it even where they cannot follow its divisions."""
+    return e if is_followed else maximum(e, index(0))
 
 
 def is_even(launch: Launch) -> bool:

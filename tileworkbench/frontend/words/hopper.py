@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.dtypes import INT32
 from ...base.errors import TileRuntimeError, TileTypeError, TileValueError
-from ...ir.explicit import BARRIER, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
+from ...ir.explicit import ASYNC_ARRIVAL, BARRIER, CLOSE_STORES, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
 from ...ir.expr import AddressOf, Expr, const
 from ...ir.node import replace
 from ...ir.stmt import Gemm, If
@@ -201,6 +201,16 @@ def _tma_copy(
         raise TileValueError("T.tma_copy(cluster_mask=...) is for copies to shared memory", hint="leave cluster_mask out")
     mask = mask_of("T.tma_copy", launch, cluster_mask)
     builder.emit(TensorMove(source, target, _barrier("T.tma_copy", barrier), mask, rank_of(launch)))
+
+
+@impl(words.tma_store_arrive)
+def _tma_store_arrive() -> None:
+    _ask("tma_store_arrive", CLOSE_STORES)
+
+
+@impl(words.cp_async_barrier_noinc)
+def _cp_async_barrier_noinc(barrier: Any) -> None:
+    _ask("cp_async_barrier_noinc", ASYNC_ARRIVAL, _barrier("T.cp_async_barrier_noinc", barrier))
 
 
 @impl(words.tma_store_wait)
