@@ -9,6 +9,9 @@ True
 
 from __future__ import annotations
 
+FAST_ACCUMULATE = "tl.fast_accumulate"  # of ours: sums of float8 stay in the matrix unit, which keeps 14 bits of them (`transform/promote_sums.py`)
+MEANT = frozenset({FAST_ACCUMULATE})
+
 
 class _ByName(type):
     """`PassConfigKey.TL_X_Y` is the key `tl.x_y`, for any name: TileLang adds some with every release."""

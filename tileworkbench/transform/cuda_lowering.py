@@ -33,6 +33,7 @@ from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
+from .promote_sums import promote_sums
 from .raster_blocks import raster_blocks
 from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
@@ -74,6 +75,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
+        Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),

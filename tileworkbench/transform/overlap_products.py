@@ -58,7 +58,7 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
         and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
         and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
         and all(isinstance(s.clear, Const) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
-        and all(is_grouped(s, launch, arch) for s in products)
+        and all(is_grouped(s, launch, arch) and not s.apart[0] for s in products)
     )
 
 

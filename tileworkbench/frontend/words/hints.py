@@ -84,7 +84,8 @@ def _annotate_compile_flags(flags: Any) -> None:
 
 @impl(words.annotate_pass_configs)
 def _annotate_pass_configs(configs: Any) -> None:
-    _record("annotate_pass_configs", configs)
+    for key, value in configs.items() if isinstance(configs, dict) else ():
+        _record(str(key), value)
 
 
 @impl(words.annotate_restrict_buffers)
