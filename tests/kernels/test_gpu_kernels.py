@@ -63,7 +63,7 @@ def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule |
     if dtype == "int8":
         assert np.array_equal(got, want)
         return
-    lost = 2.1 * 2.0**-11 if dtype == "tfloat32" else 0.0  # of the factors, by the instruction
+    lost = 2.1 * 2.0**-10 if dtype == "tfloat32" else 0.0  # of the factors, which are rounded, or cut by warp groups
     assert np.all(np.abs(got - want) <= (k * ONE + lost) * size + rounding("float32" if dtype == "tfloat32" else dtype) * np.abs(want))
 
 

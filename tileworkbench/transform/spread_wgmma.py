@@ -24,7 +24,8 @@ from .spread_tiles import Spreading, moved
 
 U64 = DType("uint64")
 _KINDS = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
 }  # fmt: skip
 _SUMS = {"float32": "f32", "float16": "f16", "int32": "s32"}
 
