@@ -31,6 +31,7 @@ from .order_atomics import order_atomics
 from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
+from .pad_rows import pad_rows
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
 from .promote_sums import promote_sums
@@ -74,6 +75,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
