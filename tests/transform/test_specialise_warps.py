@@ -318,7 +318,10 @@ def test_products_run_on_only_in_loops_that_only_multiply() -> None:
 
 # ---------------------------------------------------------------------------------------------- text
 def test_text_of_a_product(golden: Golden) -> None:
-    golden(translate_cuda(product(512, 512, 256, (128, 128, 64), 3, panel=4, tb=True, out="float16").kernel, "sm_90a")[0].text, "gemm.cu")
+    source, _ = translate_cuda(product(512, 512, 256, (128, 128, 64), 3, panel=4, tb=True, out="float16").kernel, "sm_90a")
+    golden(source.text, "gemm.cu")
+    assert source.kernels[0].is_programmatic  # it waits by itself for the kernel ahead of it
+    assert not translate_cuda(product().kernel, "sm_80")[0].kernels[0].is_programmatic
 
 
 @pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="needs NVRTC")

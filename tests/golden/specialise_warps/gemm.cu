@@ -11,6 +11,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(twb_global<twb_f16> C, c
   uint32_t a_b_used = {};
   uint32_t before = {};
   if (thread == 0) {
+    twb_tma_prefetch(&A_map0);
+    twb_tma_prefetch(&B_map1);
     twb_mbarrier_init(a_b_full, 1);
     twb_mbarrier_init(a_b_empty, 8);
     twb_mbarrier_init(a_b_full + 1, 1);
@@ -20,6 +22,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(twb_global<twb_f16> C, c
     twb_fence_mbarrier_init();
   }
   twb_sync();
+  twb_grid_launch();
+  twb_grid_wait();
   /* test_specialise_warps.py:37: with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=... */
   if (thread < 256) {
     const int32_t tx = thread & 255;
