@@ -44,6 +44,7 @@ from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .start_sums import start_sums
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -78,6 +79,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
+        Step(for_arch(start_sums, arch), because="a product whose sums leave the matrix unit begins nothing"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
