@@ -80,7 +80,8 @@ def test_scaled_gemm_of_eight_bits(shape: tuple[int, int, int], target: str) -> 
     a, b, scale = random(1, m, k, dtype="float8_e4m3fn"), random(2, n, k, dtype="float8_e4m3fn"), np.array([0.37], np.float32)
     got = wide(gemm.scaled_gemm(m, n, k, target=target.replace("80", "89"))(a, b, scale))
     want = wide(scale) * (wide(a) @ wide(b).T)
-    assert np.all(np.abs(got - want) <= k * ONE * (np.abs(wide(a)) @ np.abs(wide(b)).T) + 1.01 * rounding("bfloat16") * np.abs(want))
+    lost = 2.0**-11 if target.endswith("sm_90a") else 0.0  # by warp groups, which add up 128 products in 14 bits: several times what is usual
+    assert np.all(np.abs(got - want) <= (k * ONE + lost) * (np.abs(wide(a)) @ np.abs(wide(b)).T) + 1.01 * rounding("bfloat16") * np.abs(want))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
