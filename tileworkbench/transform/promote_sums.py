@@ -15,7 +15,7 @@ Requires: forms of tiles, roles of warps.  Preserves: sums of at most 128 produc
 from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
-from ..base.pass_configs import FAST_ACCUMULATE
+from ..base.pass_configs import FAST_ACCUMULATE, is_asked
 from ..ir.device import Specialised
 from ..ir.expr import Buffer, Const
 from ..ir.node import Node, children, replace, rewrite, walk
@@ -30,17 +30,13 @@ _LEAST_COLUMNS = 32
 
 def promote_sums(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with products whose long sums are made of short ones, on sm_90a."""
-    if arch != 90 or _is_on(dict(kernel.attrs).get(FAST_ACCUMULATE)):
+    if arch != 90 or is_asked(kernel.attrs, FAST_ACCUMULATE):
         return kernel
     return rewrite(kernel, lambda node: _launch(node, arch) if isinstance(node, Launch) else node)
 
 
-def _is_on(text: str | None) -> bool:
-    return text is not None and text.strip("'\"") not in ("False", "None", "0", "")
-
-
 def _launch(launch: Launch, arch: int) -> Launch:
-    if _is_on(dict(launch.hints).get(FAST_ACCUMULATE)):
+    if is_asked(launch.hints, FAST_ACCUMULATE):
         return launch
     products = [n for s in launch.body for n in walk(s) if isinstance(n, Gemm) and _is_short(n) and is_grouped(n, launch, arch)]
     if not products:

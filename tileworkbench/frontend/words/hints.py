@@ -84,8 +84,7 @@ def _annotate_compile_flags(flags: Any) -> None:
 
 @impl(words.annotate_pass_configs)
 def _annotate_pass_configs(configs: Any) -> None:
-    for key, value in configs.items() if isinstance(configs, dict) else ():
-        _record(str(key), value)
+    _record("annotate_pass_configs", configs)
 
 
 @impl(words.annotate_restrict_buffers)
