@@ -19,12 +19,12 @@ from tileworkbench.transform.cuda_lowering import cuda_steps
 M, N, DEPTH = 128, 64, 64
 
 
-def product(turns: Any = 3, how: str = "", start: float = 0.0, dtype: str = "float16") -> PrimFunc:
+def product(turns: Any = 3, how: str = "", start: float = 0.0, dtype: str = "float16", threads: int = 256) -> PrimFunc:
     """How: what else touches the sums, or how they are made."""
 
     @T.prim_func
     def mm(A: T.Tensor((M, 4 * DEPTH), dtype), B: T.Tensor((N, 4 * DEPTH), dtype), C: T.Tensor((2 * M, N), "float32"), t: T.int32):
-        with T.Kernel(2, threads=256) as bx:
+        with T.Kernel(2, threads=threads) as bx:
             a, b = T.alloc_shared((M, DEPTH), dtype), T.alloc_shared((N, DEPTH), dtype)
             acc = T.alloc_fragment((M, N), "float32")
             T.fill(acc, start)
@@ -67,7 +67,8 @@ def fills(kernel: Kernel) -> int:
 
 @pytest.mark.parametrize(
     ("program", "want"),
-    [(product(), 0), (product(how="after"), 0), (product(how="once"), 0), (product(0), 1), (product(None), 1), (product(how="before"), 1),
+    [(product(), 0), (product(threads=128), 0),
+     (product(how="after"), 0), (product(how="once"), 0), (product(0), 1), (product(None), 1), (product(how="before"), 1),
      (product(how="scaled"), 1), (product(start=1.0), 1), (product(4, dtype="float8_e4m3fn"), 1), (product(2, dtype="float8_e4m3fn"), 0)],
 )  # fmt: skip
 def test_which_fills_are_left(program: PrimFunc, want: int) -> None:

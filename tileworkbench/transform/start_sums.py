@@ -15,6 +15,7 @@ from ..analysis.fragments import is_grouped
 from ..analysis.uses import uses
 from ..ir.bodies import heads
 from ..ir.build import TRUE, cast
+from ..ir.device import Specialised
 from ..ir.expr import Binary, Buffer, Const, is_const
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, Fill, For, Gemm, If, Kernel, Launch, PipelinedFor, Stmt, is_whole
@@ -32,6 +33,8 @@ def _launch(launch: Launch, arch: int) -> Launch:
         match node:
             case For(body=body) | PipelinedFor(body=body):
                 return node if (new := _body(body, launch, arch)) is body else replace(node, body=new)
+            case Specialised(consumers=body):
+                return node if (new := _body(body, launch, arch)) is body else replace(node, consumers=new)
             case If(_, then, other):
                 yes, no = _body(then, launch, arch), _body(other, launch, arch)
                 return node if yes is then and no is other else replace(node, then=yes, other=no)
