@@ -12,6 +12,8 @@ its threads hold. Threads' own stores to a factor must be fenced before the barr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
 from ..base.dtypes import BOOL, INT32, UINT32, DType
@@ -62,15 +64,8 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         return DeviceCall(name, (d, left, b.at(step, column), keep), constants)
 
     if stmt.apart[0]:
-        part = s.array("part", words, stmt.c.buffer.type)
-        whole = Registers(part, index(0), words, word)
-        for first in range(0, k, depth):
-            for at in range(0, blocks * n, columns):
-                block, column = divmod(at, n)
-                run = range(first // unit.step, min(first + depth, k) // unit.step)
-                out += _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
-                out += _waited(whole)
-                out.append(_added(sums, part, words, at // 2, stmt.clear if first == 0 else Const(False, BOOL), s))
+        runs = [range(first // unit.step, min(first + depth, k) // unit.step) for first in range(0, k, depth)]
+        out += _apart(stmt, product, sums, runs, (blocks * n, n, columns), s)
     else:
         whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
         turns = [(step, block) for step in range(steps) for block in range(blocks)]
@@ -81,6 +76,24 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         out += _waited(whole)
     if held is None:
         out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
+    return tuple(out)
+
+
+_Product = Callable[[Registers, int, int, int, Expr], DeviceCall]  # into registers: step along k, block of rows, first column, whether to add
+
+
+def _apart(stmt: Gemm, product: _Product, sums: Buffer, runs: list[range], sizes: tuple[int, int, int], s: Spreading) -> Body:
+    """Steps in `runs`, for some columns at a time, each in registers of their own. `sizes`: columns of all blocks of rows, of one, and at a time."""
+    total, n, columns = sizes
+    count = columns // 2
+    part = s.array("part", count, sums.type)
+    whole, out = Registers(part, index(0), count, sums.type), list[Stmt]()
+    for run in runs:
+        for at in range(0, total, columns):
+            block, column = divmod(at, n)
+            out += _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
+            out += _waited(whole)
+            out.append(_added(sums, part, count, at // 2, stmt.clear if run[0] == 0 else Const(False, BOOL), s))
     return tuple(out)
 
 
