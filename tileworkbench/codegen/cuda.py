@@ -15,7 +15,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..ir.build import index, mul
-from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
+from ..ir.device import GRID_WAIT, DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import replace, walk
@@ -140,7 +140,8 @@ class _Emitter(CStatements):
         extents = (*grid.extents, index(1), index(1))[:3]
         block = (*grid.threads, 1, 1)[:3]
         sizes = (extents[0], extents[1], extents[2]), (block[0], block[1], block[2])
-        return CudaKernel(c_name(grid.name), *sizes, tuple(params), grid.scratch_bytes, grid.cluster)
+        waits = any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for s in grid.body for n in walk(s))
+        return CudaKernel(c_name(grid.name), *sizes, tuple(params), grid.scratch_bytes, grid.cluster, is_programmatic=waits)
 
     def tile(self, tile: Tile, is_written: bool) -> None:
         """Where a tile lies, or what it is a view of."""

@@ -258,11 +258,10 @@ class _Printer:
                 return f"{'async_' if is_async else ''}copy {self.region(dst)} <- {self.region(src)}{by}"
             case Fill(dst, value):
                 return f"fill {self.region(dst)} <- {self.expr(value)}"
-            case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async, unit):
+            case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async, unit, apart):
                 left, right = self.region(a) + ".T" * trans_a, self.region(b) + ".T" * trans_b
-                return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}" + (
-                    f", by {unit}" if unit else ""
-                )
+                how = (f", by {unit}" if unit else "") + (f", {apart[0]} of k and {apart[1]} columns apart" if apart[0] else "")
+                return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}{how}"
             case Reduce(op, src, dst, dim, clear, nan):
                 flags = ("" if clear else ", keep") + (", nan" if nan else "")
                 return f"reduce {self.region(dst)} <- {op!r} of {self.region(src)} over {dim}{flags}"

@@ -13,6 +13,7 @@ Requires: specialised launches.  Preserves: loops that do anything else.
 from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
+from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, UINT32
 from ..ir.build import cast, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts
@@ -58,8 +59,8 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
         and all(_versions(s) > 1 for s in body if isinstance(s, DeviceCall) and s.name in RELEASES)  # the next turn must not wait for this one's
         and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
         and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
-        and all(isinstance(s.clear, Const) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
-        and all(is_grouped(s, launch, arch) for s in products)
+        and all(not has_load(s.clear) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
+        and all(is_grouped(s, launch, arch) and not s.apart[0] for s in products)
     )
 
 
