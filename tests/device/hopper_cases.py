@@ -36,7 +36,7 @@ template <int W, bool AMN, bool BMN> TWB_DEVICE void mode(twb_shared<uint8_t> ga
     twb_keep(d); twb_wgmma_fence();
     for (int k = 0; k < 4; ++k)
         twb_wgmma_m64n64k16_f32_bf16_bf16<AMN, BMN>(d, operand<W, AMN>(twb_shared_address(ga), k), operand<W, BMN>(twb_shared_address(gb), k), 1);
-    twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep(d);
+    twb_wgmma_commit(); twb_computed(twb_thread_x(), twb_shared_address(ga)); twb_wgmma_wait<0>(); twb_keep(d);
 }
 extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A, twb_global<const uint16_t> B, twb_global<float> C, int32_t m) {
     TWB_SHARED_MEMORY(memory);

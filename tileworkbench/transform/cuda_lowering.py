@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec
 
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
+from .chain_products import chain_products
 from .copies_as_loops import copies_as_loops
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
@@ -75,6 +76,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
+        Step(for_arch(chain_products, arch), because="takes the loops of consumers that do more than multiply"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
