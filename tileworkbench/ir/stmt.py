@@ -148,6 +148,9 @@ class Reduce(Stmt):
     Elements are converted to dst's dtype, but at least float32 for narrower floats, then made absolute, then combined; the result is rounded once.
     max and min ignore NaN, unless `nan_propagate`; a row of only NaN gives NaN. any and all test the elements themselves.
     dst may lie in src: all of src is read first.
+
+    `share` is of a sum in two parts, which a pass makes: "own" leaves in dst, a fragment, what each thread has of src; "join" adds up what the
+    threads have in dst, whose rows lie as those of src, which is not read.
     """
 
     op: str
@@ -156,6 +159,7 @@ class Reduce(Stmt):
     dim: int
     clear: bool = True
     nan_propagate: bool = False
+    share: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def _share(seq: int, most: int) -> int:
 GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 64, 256)}
 WARP_TILES = {64: (128, 64, 128), 128: (64, 64, 128), 256: (64, 32, 128)}
 FLAT_TILE = (32, 32, 128)  # of multiply-adds
+GROWTH = 8  # powers of two by which weights may exceed 1 before the maximum that they are relative to is a new one; float16 holds 2**15
 SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
 
 
@@ -106,6 +107,7 @@ def program(
             before = T.alloc_fragment((block_m,), "float32")
             fade = T.alloc_fragment((block_m,), "float32")
             here = T.alloc_fragment((block_m,), "float32")
+            peak = T.alloc_fragment((block_m,), "float32") if threads else top
             total = T.alloc_fragment((block_m,), "float32")
 
             kv = head // group
@@ -125,7 +127,12 @@ def program(
                         limit = T.min(first + i + 1, seq) if causal else seq
                         s[i, j] = T.if_then_else(step * block_n + j < limit, s[i, j], -T.infinity("float32"))
                 T.copy(top, before)
-                T.reduce_max(s, top, dim=1, clear=False)
+                if threads:  # sums are scaled down only where a maximum has grown much: a warp can skip that most of the time
+                    T.reduce_max(s, peak, dim=1)
+                    for i in T.Parallel(block_m):
+                        top[i] = T.if_then_else((peak[i] - before[i]) * scale > GROWTH, peak[i], before[i])
+                else:
+                    T.reduce_max(s, top, dim=1, clear=False)
                 for i in T.Parallel(block_m):
                     fade[i] = T.exp2((before[i] - top[i]) * scale)
                 for i, j in T.Parallel(block_m, block_n):

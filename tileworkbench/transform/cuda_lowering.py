@@ -24,6 +24,7 @@ from .form_tiles import form_tiles
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
+from .late_sums import late_sums
 from .loops_of_roles import loops_of_roles
 from .lowering import Step
 from .meet_outside import meet_outside
@@ -74,6 +75,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(late_sums, arch), because="speaks of loops that nobody has divided yet"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(chain_products, arch), because="takes the loops of consumers that do more than multiply"),

@@ -56,6 +56,7 @@ from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
+from .skip_ones import unless_ones
 from .spread_async import spread_async
 from .spread_fma import spread_product
 from .spread_mma import spread_mma
@@ -179,7 +180,7 @@ class Spread:
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
             case ParallelFor():
-                return self.loop(stmt)
+                return unless_ones(stmt, self.loop(stmt), self)
             case Reduce():
                 return spread_reduce(stmt, self)
             case Gemm() if self.place.units[id(stmt)].kind == "wgmma":

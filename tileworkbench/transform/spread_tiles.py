@@ -55,6 +55,8 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
     held = s.place.fragments.get(src.buffer)
     cells = held if held is not None else flat(src.static_extents(), s.place.threads)
     rows = cells.drop(dim)
+    if stmt.share == "join":
+        return _joined(stmt, s, cells, rows)
     work = BOOL if stmt.op in ("any", "all") else FLOAT32 if dst.buffer.type.is_float and dst.buffer.type.bits < 32 else dst.buffer.type
     sums = s.array(f"{dst.buffer.name}_part", rows.registers, work)
     out: list[Stmt] = []
@@ -73,7 +75,7 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
         return (If(test, (store,)) if test != TRUE else store,)
 
     out += s.each(cells, take, stmt)
-    moving = [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
+    moving = _moving(cells, dim) if stmt.share != "own" else []
     by_shuffle = [d for d in moving if _is_in_warp(cells, d)]
     out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
     is_same_in_warp = prod(d.mod for d in by_shuffle) == WARP
@@ -119,6 +121,24 @@ def _give(
         value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
     first = TRUE if buffer in s.arrays else is_first(rows, s.thread)
     return guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
+
+
+def _joined(stmt: Reduce, s: Spreading, cells: Fragment, rows: Fragment) -> Body:
+    """Threads that have parts of a row in their registers add them up, and all of them get the sum."""
+    sums = s.arrays[stmt.dst.buffer]
+    assert s.place.fragments[stmt.dst.buffer] == rows and is_shuffled(cells, stmt.dim)
+    return s.each(rows, lambda r: tuple(x for d in _moving(cells, stmt.dim) for x in _shuffled(stmt, s, sums, r, d)), stmt)
+
+
+def is_shuffled(cells: Fragment, dim: int) -> bool:
+    """Whether threads that hold cells of one row are lanes of one warp, and all of them do."""
+    whole = all(_is_power(d.mod) for d in cells.digits if d.source == "thread" and d.dim == dim)
+    return whole and cells.threads % WARP == 0 and all(_is_in_warp(cells, d) for d in _moving(cells, dim))
+
+
+def _moving(cells: Fragment, dim: int) -> list[Digit]:
+    """What tells threads apart that hold cells of one row."""
+    return [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
 
 
 def _parts(cells: Fragment, d: Digit) -> list[Digit]:
