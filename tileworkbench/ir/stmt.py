@@ -206,6 +206,7 @@ class For(Stmt):
     """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result).
 
     "blocks" is made by a pass: iterations are blocks, independent of one another, and the loop goes on by the number of blocks of the launch.
+    So is "pair": iterations are blocks that one block does one after the other.
     """
 
     var: Var

@@ -63,6 +63,7 @@ from .spread_mma import spread_mma
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
+from .stay_on_chip import PAIR
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -222,7 +223,7 @@ class Spread:
     def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
         """A loop; where it may not run at all, its barriers are none."""
         before = set(self.read), set(self.wrote)
-        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        are_blocks = isinstance(stmt, For) and stmt.kind in (BLOCKS, PAIR)
         out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
         if not runs(stmt):
             self.read, self.wrote = self.read | before[0], self.wrote | before[1]
