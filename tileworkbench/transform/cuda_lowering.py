@@ -44,6 +44,7 @@ from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .take_turns import take_turns
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -79,6 +80,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(chain_products, arch), because="takes the loops of consumers that do more than multiply"),
+        Step(for_arch(take_turns, arch), because="speaks of loops that chain_products has turned"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
