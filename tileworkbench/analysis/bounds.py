@@ -19,6 +19,7 @@ from ..ir.build import cast
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Apart, Element
 from ..ir.stmt import Region
+from .int_ranges import divide_within, mod_within
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -273,6 +274,11 @@ class Bounds:
                 return self._quotient(op, x, y)
             case Binary("truncmod", x, Const(d)) if int(d) > 0:
                 return (0 if self._is_natural(x) else 1 - int(d)), int(d) - 1
+            case Binary("floordiv" | "floormod" | "truncdiv" | "truncmod" as op, x, y):
+                above, by = self.interval(x), self.interval(y)
+                if above[0] is None or above[0] < 0 or by[0] is None or by[0] < 1:
+                    return _of_type(a.dtype)
+                return mod_within(above, by) if op.endswith("mod") else divide_within(above, by)
             case Binary("min", x, y):
                 (a0, a1), (b0, b1) = self.interval(x), self.interval(y)
                 return (None if a0 is None or b0 is None else min(a0, b0)), _least(a1, b1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..ir.device import DeviceCall, Registers
-from ..ir.explicit import TensorMove
+from ..ir.explicit import Push, TensorMove
 from ..ir.expr import AddressOf, Buffer, Load, Var
 from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
@@ -64,7 +64,9 @@ def _add(node: Node, out: Uses) -> None:
             out.read |= {a, b}
         case Store(buffer) | SetElement(buffer) | Declare(buffer):
             out.written.add(buffer)
-        case Copy(dst=dst) | TensorMove(dst=dst) | SendTile(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst):
+        case (
+            Copy(dst=dst) | TensorMove(dst=dst) | Push(dst=dst) | SendTile(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst)
+        ):
             out.written.add(dst.buffer)
             if isinstance(node, Atomic) and node.result is not None:
                 out.bound.add(node.result)

@@ -18,6 +18,7 @@ from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
+from .fit_clusters import fit_clusters
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
 from .hand_over_sends import hand_over_sends
@@ -32,8 +33,10 @@ from .order_atomics import order_atomics
 from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
+from .pad_rows import pad_rows
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
+from .promote_sums import promote_sums
 from .raster_blocks import raster_blocks
 from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
@@ -45,6 +48,7 @@ from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .start_copies import start_copies
+from .start_sums import start_sums
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -60,6 +64,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     """
     return (
         Step(for_arch(refuse_explicit, arch), because="what a target has not is said before anything is proved"),
+        Step(for_arch(fit_clusters, arch)),
         Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
         Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),
@@ -78,7 +83,10 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
+        Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
+        Step(for_arch(start_sums, arch), because="a product whose sums leave the matrix unit begins nothing"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),

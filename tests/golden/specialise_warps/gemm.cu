@@ -25,6 +25,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
     twb_mbarrier_init(C_stage_free + 2, 1);
     twb_mbarrier_init(C_stage_full + 3, 4);
     twb_mbarrier_init(C_stage_free + 3, 1);
+    twb_tma_prefetch(&A_map0);
+    twb_tma_prefetch(&B_map1);
     twb_mbarrier_init(a_b_full, 1);
     twb_mbarrier_init(a_b_empty, 8);
     twb_mbarrier_init(a_b_full + 1, 1);
@@ -34,6 +36,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
     twb_fence_mbarrier_init();
   }
   twb_sync();
+  twb_grid_launch();
+  twb_grid_wait();
   /* test_specialise_warps.py:37: with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=... */
   if (thread < 256) {
     const int32_t tx = thread & 255;
@@ -42,14 +46,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
     tiles_given = 0u;
     a_b_used = 0u;
     for (int32_t block = cta; block < 16; block += twb_blocks_x()) {
-      /* test_specialise_warps.py:43: T.clear(acc) */
-      #pragma unroll
-      for (int32_t r = 0; r < 32; r += 1) {
-        #pragma unroll
-        for (int32_t x = 0; x < 2; x += 1) {
-          acc_r[r * 2 + x] = 0.0f;
-        }
-      }
       before = 0u;
       /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
       for (int32_t step = 0; step < 4; step += 1) {
@@ -60,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
         const uint64_t a_1_at = twb_descriptor(twb_shared_address(a_1 + slot * 8192) + (uint32_t)group * 8192u, 16, 1024, 128);
         twb_keep(acc_r);
         twb_wgmma_fence();
-        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at, b_1_at, 1);
+        twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at, b_1_at, step == 0 ? 0 : 1);
         twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 2u, b_1_at + 2u, 1);
         twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 4u, b_1_at + 4u, 1);
         twb_wgmma_m64n128k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 6u, b_1_at + 6u, 1);
