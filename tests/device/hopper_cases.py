@@ -36,7 +36,7 @@ template <int W, bool AMN, bool BMN> TWB_DEVICE void mode(twb_shared<uint8_t> ga
     twb_keep(d); twb_wgmma_fence();
     for (int k = 0; k < 4; ++k)
         twb_wgmma_m64n64k16_f32_bf16_bf16<AMN, BMN>(d, operand<W, AMN>(twb_shared_address(ga), k), operand<W, BMN>(twb_shared_address(gb), k), 1);
-    twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep(d);
+    twb_wgmma_commit(); twb_computed(twb_thread_x(), twb_shared_address(ga)); twb_wgmma_wait<0>(); twb_keep(d);
 }
 extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A, twb_global<const uint16_t> B, twb_global<float> C, int32_t m) {
     TWB_SHARED_MEMORY(memory);
@@ -296,10 +296,32 @@ def _warps() -> Case:
     return Case("warps arrive", text, lambda: [np.zeros(384, np.int32)], lambda _args: {0: wanted}, arch="sm_90a", block=128, shared=520)
 
 
+def _turns() -> Case:
+    """Three groups, each of which adds its number when its turn comes."""
+    text = (
+        K.replace("128", "384")
+        + """(twb_global<int32_t> out) {
+        TWB_SHARED_MEMORY(memory);
+        twb_shared<int32_t> count = twb_tile<int32_t>(memory, 0, 1);
+        int i = twb_thread_x();
+        if (i == 0) count[0] = 0;
+        twb_sync();
+        twb_turn_begin(2);
+        for (int turn = 0; turn < 4; ++turn) {
+            twb_turn_wait(2);
+            if (i % 128 == 0) { out[count[0]] = i / 128; count[0] = count[0] + 1; }
+            twb_turn_pass(2, 3);
+        }
+    }"""
+    )
+    wanted = np.tile(np.arange(3, dtype=np.int32), 4)
+    return Case("groups in turn", text, lambda: [np.full(12, -1, np.int32)], lambda _args: {0: wanted}, arch="sm_90a", block=384, shared=4)
+
+
 CASES = (
     *(_modes(m) for m in range(18)), *(_types(n, 16, "f32", "bf16", "bf16") for n in (8, 24, 256)), _types(16, 16, "f32", "f16", "f16"), _types(16, 16, "f16", "f16", "f16", True), _types(16, 8, "f32", "tf32", "tf32"),
     _types(8, 8, "f32", "tf32", "tf32", True), *(_types(16, 32, d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
     *(_types(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")), _types(16, 32, "s32", "s8", "s8", True),
     _tma(128, (64, 64), 0, 0), _tma(64, (32, 100), 40, -3), _tma(32, (16, 64), -8, 20), _tma(0, (24, 64), 16, 100), *(_ranks(r) for r in range(1, 6)),
-    _bulk(), _ring(), _warps(),
+    _bulk(), _ring(), _warps(), _turns(),
 )  # fmt: skip

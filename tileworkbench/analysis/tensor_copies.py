@@ -95,7 +95,7 @@ class _Search:
                     self.impure.add(var.name)
                 case Atomic(result=var) if var is not None:
                     self.impure.add(var.name)
-                case For(body=inside, kind="blocks"):  # what one block writes is not what another reads
+                case For(body=inside, kind="blocks" | "pair"):  # what one block writes is not what another reads
                     self.body(inside, (*around, stmt))
                 case For(body=inside) | PipelinedFor(body=inside) | While(body=inside):
                     self.has_written |= self.writes_global([stmt]) and self.copies_inside(inside)

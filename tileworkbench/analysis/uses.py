@@ -65,8 +65,9 @@ def _add(node: Node, out: Uses) -> None:
         case Store(buffer) | SetElement(buffer) | Declare(buffer):
             out.written.add(buffer)
         case (
-            Copy(dst=dst) | TensorMove(dst=dst) | Push(dst=dst) | SendTile(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst)
-        ):
+            Copy(dst=dst) | TensorMove(dst=dst) | Push(dst=dst) | SendTile(dst=dst)
+            | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst)
+        ):  # fmt: skip
             out.written.add(dst.buffer)
             if isinstance(node, Atomic) and node.result is not None:
                 out.bound.add(node.result)

@@ -20,7 +20,7 @@ float32 for float16, bfloat16 and float8 results (rounded once at the end), in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .amx import amx_needs, amx_pieces, amx_scratch_bytes

@@ -67,4 +67,28 @@ def thread_functions() -> tuple[DeviceFunction, ...]:
             "twbe_bar(id, threads, 0);",
             "Come to named barrier `id` and go on.",
         ),
+        same(
+            "void twb_turn_begin(uint32_t first)",
+            "if (twb_thread_x() < 128) twb_bar_arrive(first, 256u);",
+            "The first group of 128 threads has the first turn. Groups wait at named barriers from `first` on.",
+            "twb_thread_x",
+            "twb_bar_arrive",
+            least_arch=90,
+        ),
+        same(
+            "void twb_turn_wait(uint32_t first)",
+            "twb_bar_sync(first + twb_thread_x() / 128u, 256u);",
+            "Wait for the group's turn.",
+            "twb_thread_x",
+            "twb_bar_sync",
+            least_arch=90,
+        ),
+        same(
+            "void twb_turn_pass(uint32_t first, uint32_t groups)",
+            "uint32_t next = twb_thread_x() / 128u + 1u;\ntwb_bar_arrive(first + (next == groups ? 0u : next), 256u);",
+            "It is the next group's turn, and after the last one the first one's.",
+            "twb_thread_x",
+            "twb_bar_arrive",
+            least_arch=90,
+        ),
     )

@@ -55,6 +55,13 @@ def wgmma_functions() -> tuple[DeviceFunction, ...]:
             least_arch=90,
         ),
         pair(
+            "void twb_computed(float value, uint32_t word)",
+            'asm volatile("{ .reg .pred p; setp.gt.f32 p, %0, 0f7F000000; @p st.shared.f32 [%1], %0; }" :: "f"(value), "r"(word) : "memory");',
+            "(void)value; (void)word;",
+            "Compute `value` before what follows: it may go to a word of shared memory that nobody reads. ptxas moves waits for products, but not across this.",
+            least_arch=90,
+        ),
+        pair(
             "template <class T, int N> void twb_keep(T (&d)[N])",
             'for (int i = 0; i < N; ++i) {\n    if constexpr (sizeof(T) == 4 && T(0.5f) != T(0)) asm volatile("" : "+f"(d[i]) :: "memory");\n    else asm volatile("" : "+r"(d[i]) :: "memory");\n}',
             "(void)d;",

@@ -86,7 +86,11 @@ class Specialised(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class WaitProducts(Stmt):
-    """Wait until at most the `left` newest asynchronous products run on; with 0 their `results` may be touched again."""
+    """Wait until at most the `left` newest asynchronous products run on; the `results` may be touched again.
+
+    `after`: fragments whose last values are to be computed before it, beside the products.
+    """
 
     left: int
     results: tuple[Region, ...] = ()
+    after: tuple[Buffer, ...] = ()

@@ -262,8 +262,8 @@ class _Printer:
                 left, right = self.region(a) + ".T" * trans_a, self.region(b) + ".T" * trans_b
                 how = (f", by {unit}" if unit else "") + (f", {apart[0]} of k and {apart[1]} columns apart" if apart[0] else "")
                 return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}{how}"
-            case Reduce(op, src, dst, dim, clear, nan):
-                flags = ("" if clear else ", keep") + (", nan" if nan else "")
+            case Reduce(op, src, dst, dim, clear, nan, share):
+                flags = ("" if clear else ", keep") + (", nan" if nan else "") + (f", {share}" if share else "")
                 return f"reduce {self.region(dst)} <- {op!r} of {self.region(src)} over {dim}{flags}"
             case Scan(op, src, dst, dim, reverse):
                 return f"scan {self.region(dst)} <- {op!r} of {self.region(src)} along {dim}" + (", reverse" if reverse else "")

@@ -150,6 +150,9 @@ class Reduce(Stmt):
     Elements are converted to dst's dtype, but at least float32 for narrower floats, then made absolute, then combined; the result is rounded once.
     max and min ignore NaN, unless `nan_propagate`; a row of only NaN gives NaN. any and all test the elements themselves.
     dst may lie in src: all of src is read first.
+
+    `share` is of a sum in two parts, which a pass makes: "own" leaves in dst, a fragment, what each thread has of src; "join" adds up what the
+    threads have in dst, whose rows lie as those of src, which is not read.
     """
 
     op: str
@@ -158,6 +161,7 @@ class Reduce(Stmt):
     dim: int
     clear: bool = True
     nan_propagate: bool = False
+    share: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,7 @@ class For(Stmt):
     """Sequential loop `for var in range(start, stop, step)`. kind: "serial", "unroll", "vectorized" (all the same result).
 
     "blocks" is made by a pass: iterations are blocks, independent of one another, and the loop goes on by the number of blocks of the launch.
+    So is "pair": iterations are blocks that one block does one after the other.
     """
 
     var: Var

@@ -25,16 +25,18 @@ _NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to bl
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Queries of a block, and keys of one step of its walk; for a GPU also how many tiles of K and V are on chip, and the threads of a block."""
+    """Queries of a block, and keys of one step of its walk; for a GPU also how many tiles of K and V are on chip, the threads of a block, and whether
+    groups of warps take turns at products."""
 
     block_m: int
     block_n: int
     stages: int = 1
     threads: int = 0
+    in_turn: bool = False
 
     def __str__(self) -> str:
         tile = f"{self.block_m}x{self.block_n}"
-        return f"{tile} s{self.stages} t{self.threads}" if self.threads else tile
+        return f"{tile} s{self.stages} t{self.threads}{' in turn' if self.in_turn else ''}" if self.threads else tile
 
 
 def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bool = False, *, target: Any = None) -> Schedule:
@@ -57,10 +59,11 @@ def _share(seq: int, most: int) -> int:
 
 
 # by the most dims of a head: queries, keys, threads. A warp group of wgmma takes 64 queries; its scores, outputs and weights fill its registers
-GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 64, 256)}
+GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 80, 256)}
 WARP_TILES = {64: (128, 64, 128), 128: (64, 64, 128), 256: (64, 32, 128)}
 FLAT_TILE = (32, 32, 128)  # of multiply-adds
-SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
+GROWTH = 8  # powers of two by which weights may exceed 1 before the maximum that they are relative to is a new one; float16 holds 2**15
+SLACK = 2048  # bytes of shared memory that are left for barriers and alignment
 
 
 def gpu_schedule(seq: int, dim: int, dtype: str, arch: str) -> Schedule:
@@ -82,11 +85,12 @@ def gpu_schedule(seq: int, dim: int, dtype: str, arch: str) -> Schedule:
 
 def program(
     batch: int, heads: int, seq: int, dim: int, causal: bool, block_m: int, block_n: int, dtype: str, kv_heads: int = 0, stages: int = 1,
-    threads: int = 0,
+    threads: int = 0, in_turn: bool = False,
 ) -> PrimFunc:  # fmt: skip
     """The tile program, for one shape and schedule. `kv_heads`: of K and V, each for heads / kv_heads heads of Q; 0 is one for each.
 
-    With several stages the copy of V runs ahead like that of K, so both stand at the top of the loop.
+    With several stages the copy of V runs ahead like that of K, so both stand at the top of the loop. `in_turn`: groups of warps take turns at
+    products.
     """
 
     shape, shared = (batch, heads, seq, dim), (batch, kv_heads or heads, seq, dim)
@@ -96,6 +100,8 @@ def program(
     @T.prim_func
     def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shared, dtype), V: T.Tensor(shared, dtype), O: T.Tensor(shape, dtype)):  # noqa: E741
         with T.Kernel(T.ceildiv(seq, block_m), heads, batch, threads=threads or None) as (bx, head, b):
+            if in_turn:
+                T.annotate_pass_configs({"tl.ping_pong": True})
             q = T.alloc_shared((block_m, dim), dtype)
             k = T.alloc_shared((block_n, dim), dtype)
             v = T.alloc_shared((block_n, dim), dtype)
@@ -106,6 +112,7 @@ def program(
             before = T.alloc_fragment((block_m,), "float32")
             fade = T.alloc_fragment((block_m,), "float32")
             here = T.alloc_fragment((block_m,), "float32")
+            peak = T.alloc_fragment((block_m,), "float32") if threads else top
             total = T.alloc_fragment((block_m,), "float32")
 
             kv = head // group
@@ -125,7 +132,12 @@ def program(
                         limit = T.min(first + i + 1, seq) if causal else seq
                         s[i, j] = T.if_then_else(step * block_n + j < limit, s[i, j], -T.infinity("float32"))
                 T.copy(top, before)
-                T.reduce_max(s, top, dim=1, clear=False)
+                if threads:  # sums are scaled down only where a maximum has grown much: a warp can skip that most of the time
+                    T.reduce_max(s, peak, dim=1)
+                    for i in T.Parallel(block_m):
+                        top[i] = T.if_then_else((peak[i] - before[i]) * scale > GROWTH, peak[i], before[i])
+                else:
+                    T.reduce_max(s, top, dim=1, clear=False)
                 for i in T.Parallel(block_m):
                     fade[i] = T.exp2((before[i] - top[i]) * scale)
                 for i, j in T.Parallel(block_m, block_n):
@@ -162,7 +174,9 @@ def attention(
     if kv_heads and heads % kv_heads:
         raise ValueError(f"attention: heads={heads} must be a multiple of kv_heads={kv_heads}")
     s = schedule or default_schedule(seq, dim, dtype, causal, target=target)
-    kernel: JITKernel = compiled(program, target)(batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype, kv_heads, s.stages, s.threads)
+    kernel: JITKernel = compiled(program, target)(
+        batch, heads, seq, dim, causal, s.block_m, s.block_n, dtype, kv_heads, s.stages, s.threads, s.in_turn
+    )  # fmt: skip
     return kernel
 
 

@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec
 
 from ..ir import lowered_text as _lowered_text  # noqa: F401  # the printer shows what these passes make
 from ..ir.stmt import Kernel
+from .chain_products import chain_products
 from .copies_as_loops import copies_as_loops
 from .decide_branches import decide_branches
 from .drop_unused import drop_unused
@@ -25,6 +26,7 @@ from .hand_over_sends import hand_over_sends
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
+from .late_sums import late_sums
 from .loops_of_roles import loops_of_roles
 from .lowering import Step
 from .meet_outside import meet_outside
@@ -49,6 +51,7 @@ from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .start_copies import start_copies
 from .start_sums import start_sums
+from .take_turns import take_turns
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -83,11 +86,14 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
+        Step(for_arch(late_sums, arch), because="speaks of loops that nobody has divided yet"),
         Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
         Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
         Step(for_arch(start_sums, arch), because="a product whose sums leave the matrix unit begins nothing"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
+        Step(for_arch(chain_products, arch), because="takes the loops of consumers that do more than multiply"),
+        Step(for_arch(take_turns, arch), because="speaks of loops that chain_products has turned"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
         Step(for_arch(send_tiles, arch if aligned else 80), because="what is left of shared memory after tiles have their places is for stages"),

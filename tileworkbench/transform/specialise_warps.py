@@ -19,6 +19,7 @@ or no whole warp groups.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 
 from ..analysis.alike import Alike
 from ..analysis.matrix_units import GROUP
@@ -37,10 +38,11 @@ from ..layout.fragments import WARP
 from .cluster_blocks import are_whole
 from .load_for_cluster import Part, part_of_tile, rank_of, whole_tile
 from .names import Names
-from .stay_on_chip import KIND, is_even, stay_on_chip
+from .stay_on_chip import KIND, PAIR, is_even, stay_on_chip
 
 MOST_THREADS = 1024
 # threads of the block with the producer's group -> registers of (producer, consumers), which fit the 65,536 of a multiprocessor; fast on an H200
+_ROOM = 196608  # bytes of shared memory of a block that a second version may fill up to; the rest is for results on their way out
 _REGISTERS = {384: (40, 232), 512: (32, 160), 640: (24, 112)}
 
 
@@ -61,9 +63,8 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):
             return node
         goes_alike = is_even(node)
-        if node.count_threads + GROUP in _REGISTERS and goes_alike and are_whole(node):  # one block fills a multiprocessor
-            node = stay_on_chip(node, names)
-            copies = tensor_copies(node)
+        if node.count_threads + GROUP in _REGISTERS and are_whole(node) and (stays := stay_on_chip(node, names)) is not node:
+            node, copies = stays, _early(tensor_copies(stays), stays)  # one block fills a multiprocessor
         return _Specialise(node, copies, names, goes_alike).launch()
 
     return rewrite(kernel, change)
@@ -311,6 +312,17 @@ def _is_known(value: Expr) -> bool:
     """Whether the producer can compute it: it reads global memory at most. Names it does not know are only used by what it does not do."""
     found = uses(value)
     return not found.written and all(b.root.scope == "global" for b in found.buffers)
+
+
+def _early(copies: TensorCopies, launch: Launch) -> TensorCopies:
+    """`copies` with two versions of what a block that stays loads once, as far as there is room: the next block's arrives beside this one's work."""
+    tiles = {c.tile: c for c in copies.found.values()}
+    used = sum(b.static_bytes() * (tiles[b].stages if b in tiles else 1) for b in launch.allocs if b.scope == "shared" and b.view_of is None)
+    for key, c in copies.found.items():
+        if c.loops and isinstance(c.loops[-1], For) and c.loops[-1].kind in (KIND, PAIR) and used + c.bytes <= _ROOM:
+            copies.found[key] = with_fields(c, stages=2)
+            used += c.bytes
+    return copies
 
 
 def _counts(loop: For | PipelinedFor) -> bool:

@@ -57,6 +57,7 @@ from .certain_regions import certain_regions
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 from .roles import in_roles
+from .skip_ones import unless_ones
 from .spread_async import spread_async
 from .spread_fma import spread_product
 from .spread_mma import spread_mma
@@ -64,6 +65,7 @@ from .spread_sends import fits, is_as_sent, sends, spread_hand_over, spread_send
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
+from .stay_on_chip import PAIR
 from .strided import strided
 
 
@@ -194,7 +196,7 @@ class Spread:
     def stmt(self, stmt: Stmt) -> Body:
         match stmt:
             case ParallelFor():
-                return self.loop(stmt)
+                return unless_ones(stmt, self.loop(stmt), self)
             case Reduce():
                 return spread_reduce(stmt, self)
             case Gemm() if self.place.units[id(stmt)].kind == "wgmma":
@@ -238,7 +240,7 @@ class Spread:
     def repeated(self, stmt: For | PipelinedFor | While) -> Stmt:
         """A loop; where it may not run at all, its barriers are none."""
         before = set(self.read), set(self.wrote)
-        are_blocks = isinstance(stmt, For) and stmt.kind == BLOCKS
+        are_blocks = isinstance(stmt, For) and stmt.kind in (BLOCKS, PAIR)
         out = replace(stmt, body=self.around(stmt.body, [stmt.cond] if isinstance(stmt, While) else [], are_blocks))
         if not runs(stmt):
             self.read, self.wrote = self.read | before[0], self.wrote | before[1]

@@ -7,6 +7,7 @@ threads through a tile. The order of a sum is that of the registers, then of the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import nan, prod
 from typing import Protocol
 
@@ -24,6 +25,7 @@ from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
 from .names import Names
 
+_LONG = 16  # registers of a row
 COMBINE = {
     "sum": "add", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor",
     "any": "bitor", "all": "bitand",
@@ -55,25 +57,33 @@ def spread_reduce(stmt: Reduce, s: Spreading) -> Body:
     held = s.place.fragments.get(src.buffer)
     cells = held if held is not None else flat(src.static_extents(), s.place.threads)
     rows = cells.drop(dim)
+    if stmt.share == "join":
+        return _joined(stmt, s, cells, rows)
     work = BOOL if stmt.op in ("any", "all") else FLOAT32 if dst.buffer.type.is_float and dst.buffer.type.bits < 32 else dst.buffer.type
-    sums = s.array(f"{dst.buffer.name}_part", rows.registers, work)
+    table = own_registers(cells, rows, _without(cells, dim)) if rows.shape else np.zeros(cells.registers, np.int64)
+    assert table is not None
+    sides = 2 if _is_in_pairs(stmt, cells, rows, table) else 1
+    sums = s.array(f"{dst.buffer.name}_part", sides * rows.registers, work)
     out: list[Stmt] = []
-    out += s.each(rows, lambda r: (Store(sums, (r,), _identity(stmt, work)),), stmt)
+    for side in range(sides):
+        out += s.each(rows, partial(_begun, stmt, sums, index(side * rows.registers)), stmt)
 
     def take(register: Expr) -> Body | None:
         cell = coordinates(cells, s.thread, register)
         value = s.value(src.buffer, moved(src, cell), cells, register)
-        table = own_registers(cells, rows, _without(cells, dim)) if rows.shape else np.zeros(cells.registers, np.int64)
-        assert table is not None
         at = register_at(cells, table, register)
         if value is None or at is None:
             return None
+        if sides == 2:
+            at = add(at, mul(Binary("floormod", register, index(2)), index(rows.registers)))
         store = Store(sums, (at,), _combined(stmt, Load(sums, (at,)), _element(stmt, value, work)))
         test = is_live(cells, s.thread, cell)
         return (If(test, (store,)) if test != TRUE else store,)
 
     out += s.each(cells, take, stmt)
-    moving = [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
+    if sides == 2:
+        out += s.each(rows, lambda r: (Store(sums, (r,), _combined(stmt, Load(sums, (r,)), Load(sums, (add(r, index(rows.registers)),)))),), stmt)
+    moving = _moving(cells, dim) if stmt.share != "own" else []
     by_shuffle = [d for d in moving if _is_in_warp(cells, d)]
     out += s.each(rows, lambda r: tuple(x for d in by_shuffle for x in _shuffled(stmt, s, sums, r, d)), stmt) if by_shuffle else ()
     is_same_in_warp = prod(d.mod for d in by_shuffle) == WARP
@@ -119,6 +129,35 @@ def _give(
         value = _combined(stmt, _element(stmt, Load(into, where), work, again=True), value)
     first = TRUE if buffer in s.arrays else is_first(rows, s.thread)
     return guarded(every([is_live(rows, s.thread, cell), first]), Store(into, where, cast(value, buffer.type)))
+
+
+def _begun(stmt: Reduce, sums: Buffer, first: Expr, register: Expr) -> Body:
+    return (Store(sums, (add(register, first),), _identity(stmt, sums.type)),)
+
+
+def _is_in_pairs(stmt: Reduce, cells: Fragment, rows: Fragment, table: Array) -> bool:
+    """Whether even and odd registers of long rows are reduced apart, which halves the time until a maximum is known; a sum keeps its order."""
+    if stmt.op not in ("max", "min") or stmt.nan_propagate or cells.registers < _LONG * rows.registers or cells.registers % 2:
+        return False
+    return bool(np.all(table >= 0) and np.array_equal(table[0::2], table[1::2]))
+
+
+def _joined(stmt: Reduce, s: Spreading, cells: Fragment, rows: Fragment) -> Body:
+    """Threads that have parts of a row in their registers add them up, and all of them get the sum."""
+    sums = s.arrays[stmt.dst.buffer]
+    assert s.place.fragments[stmt.dst.buffer] == rows and is_shuffled(cells, stmt.dim)
+    return s.each(rows, lambda r: tuple(x for d in _moving(cells, stmt.dim) for x in _shuffled(stmt, s, sums, r, d)), stmt)
+
+
+def is_shuffled(cells: Fragment, dim: int) -> bool:
+    """Whether threads that hold cells of one row are lanes of one warp, and all of them do."""
+    whole = all(_is_power(d.mod) for d in cells.digits if d.source == "thread" and d.dim == dim)
+    return whole and cells.threads % WARP == 0 and all(_is_in_warp(cells, d) for d in _moving(cells, dim))
+
+
+def _moving(cells: Fragment, dim: int) -> list[Digit]:
+    """What tells threads apart that hold cells of one row."""
+    return [part for d in cells.digits if d.source == "thread" and d.dim == dim and d.mod > 1 for part in _parts(cells, d)]
 
 
 def _parts(cells: Fragment, d: Digit) -> list[Digit]:

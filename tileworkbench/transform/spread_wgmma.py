@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
-from ..base.dtypes import BOOL, INT32, UINT32, DType
+from ..base.dtypes import BOOL, FLOAT32, INT32, UINT32, DType
 from ..ir.build import add, cast, index
 from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select
@@ -29,6 +29,7 @@ _KINDS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
 }  # fmt: skip
+_FEW = 4  # values of a thread that are worth an instruction each
 _SUMS = {"float32": "f32", "float16": "f16", "int32": "s32"}
 
 
@@ -126,8 +127,27 @@ def _added(sums: Buffer, part: Buffer, count: int, at: int, clear: Expr, s: Spre
 def spread_wait(stmt: WaitProducts, s: Spreading) -> Body:
     """`stmt` for a thread: results that lie in its registers stay where they are meanwhile."""
     arrays = [s.arrays[r.buffer] for r in stmt.results if r.buffer in s.arrays]
-    kept = [DeviceCall("twb_keep", (Registers(a, index(0), int(a.static_shape()[0]), a.type),)) for a in arrays]
-    return (DeviceCall("twb_wgmma_wait", constants=(stmt.left,), span=stmt.span), *kept)
+    kept = [DeviceCall("twb_keep", (_kept(a),)) for a in arrays]
+    return (*_computed(stmt, s), DeviceCall("twb_wgmma_wait", constants=(stmt.left,), span=stmt.span), *kept)
+
+
+def _kept(array: Buffer) -> Expr:
+    """An array in registers, in words."""
+    count, bits = int(array.static_shape()[0]), array.type.bits
+    return Registers(array, index(0), count * bits // 32, array.type if bits == 32 else UINT32)
+
+
+def _computed(stmt: WaitProducts, s: Spreading) -> Body:
+    """What keeps ptxas from moving the wait above what computes `stmt.after`."""
+    arrays = [s.arrays[b] for b in stmt.after if b in s.arrays]
+    values: list[Expr] = [Load(a, (index(r),)) for a in arrays for r in range(int(a.static_shape()[0]))]
+    if not values or len(values) > _FEW:
+        return ()
+    value = values[0]
+    for further in values[1:]:
+        value = Binary("add", value, further)
+    place = DeviceValue("twb_shared_address", (AddressOf(s.tile("computed", (1,), FLOAT32), (index(0),)),), UINT32)
+    return (DeviceCall("twb_computed", (value, place), span=stmt.span),)
 
 
 class _Factor:

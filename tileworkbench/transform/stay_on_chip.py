@@ -8,26 +8,52 @@ The loop goes on by the number of blocks that were launched. Clusters stay whole
 Blocks are independent, so any order is right. What runs ahead of a block then runs ahead into the next one, whose first tiles arrive while this one
 still stores its results.
 
+Blocks that stay are dealt out beforehand, so they must do the same work. Where it grows or falls along one dim (causal attention), two blocks at
+equal distances from the ends of that dim do the same together:
+
+After:   for near in blocks(cta, 256): for turn in pair(0, 2): let bx = near % 8 if turn == 0 else 15 - near % 8; let by = near // 8; body
+
 Requires: a launch of which one block fills a multiprocessor.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
 from ..ir.build import cast, floordiv, index, maximum, mul
 from ..ir.device import SMS
-from ..ir.expr import Binary, Const, Expr, Var
+from ..ir.expr import Binary, Const, Expr, Load, Select, Var
 from ..ir.node import replace, walk
 from ..ir.stmt import For, Launch, Let, Stmt
 from .cluster_blocks import extents_in_clusters, place_block, split_block
 from .names import Names
 
-KIND = "blocks"
+KIND, PAIR = "blocks", "pair"
+FEWEST, MULTIPROCESSORS, FULL = 512, 132, 0.9  # blocks that are worth dealing out; of an H200; how busy it must be in the last round, on the average
 
 
 def stay_on_chip(launch: Launch, names: Names) -> Launch:
-    """`launch` with blocks that stay."""
+    """`launch` with blocks that stay; itself if their work is not known to be the same."""
+    if is_even(launch):
+        return _staying(launch, names)
+    dim = _uneven_dim(launch)
+    count = launch.grid[dim] if dim is not None else None
+    if dim is None or not isinstance(count, Const):
+        return launch
+    extent = int(count.value)
+    near, turn, var = names.var("near"), names.var("turn"), launch.block_vars[dim]
+    far = Binary("sub", index(extent - 1), near)
+    turns: Expr = index(2) if extent % 2 == 0 else Binary("min", index(2), Binary("sub", index(extent), mul(near, index(2))))
+    which = Let(var, Select(Binary("eq", turn, index(0)), near, far), span=launch.span)
+    body = (For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),)
+    grid = (*launch.grid[:dim], index(-(-extent // 2)), *launch.grid[dim + 1 :])
+    block_vars = (*launch.block_vars[:dim], near, *launch.block_vars[dim + 1 :])
+    return _staying(replace(launch, grid=grid, block_vars=block_vars, body=body), names)
+
+
+def _staying(launch: Launch, names: Names) -> Launch:
     count: Expr = index(1)
     for extent in launch.grid:
         count = mul(count, cast(extent, INDEX))
@@ -54,13 +80,38 @@ def _known(e: Expr, is_followed: bool) -> Expr:
     return e if is_followed else maximum(e, index(0))
 
 
+def _uneven_dim(launch: Launch) -> int | None:
+    """The one dim along which work differs, by arithmetic alone, if there are blocks enough for pairs to keep all multiprocessors busy."""
+    uneven = [d for d, var in enumerate(launch.block_vars) if not _is_even(launch, (var,))]
+    if len(uneven) != 1 or launch.cluster_size > 1 or not all(isinstance(e, Const) for e in launch.grid):
+        return None
+    extents = [int(e.value) for e in launch.grid if isinstance(e, Const)]
+    pairs = prod(extents) // extents[uneven[0]] * -(-extents[uneven[0]] // 2)
+    rounds = -(-pairs // MULTIPROCESSORS)
+    if prod(extents) < FEWEST or pairs < FULL * rounds * MULTIPROCESSORS:
+        return None
+    known, loaded = _told_by(launch, launch.block_vars), _told_by(launch, (), by_memory=True)
+    asked = [e for n in walk(launch) if isinstance(n, Stmt) for e in heads(n) if _asks(e, known)]
+    return None if any(_asks(e, loaded) or any(isinstance(n, Load) for n in walk(e)) for e in asked) else uneven[0]
+
+
 def is_even(launch: Launch) -> bool:
-    """Whether all blocks do the same work, as far as loops and conditions show: blocks that stay are dealt out beforehand."""
-    known = {v.name for v in launch.block_vars}
-    for node in walk(launch):
-        if isinstance(node, Let) and _asks(node.value, known):
-            known.add(node.var.name)
+    """Whether all blocks do the same work, as far as loops and conditions show."""
+    return _is_even(launch, launch.block_vars)
+
+
+def _is_even(launch: Launch, block_vars: tuple[Var, ...]) -> bool:
+    known = _told_by(launch, block_vars)
     return not any(_asks(e, known) for n in walk(launch) if isinstance(n, Stmt) for e in heads(n))
+
+
+def _told_by(launch: Launch, block_vars: tuple[Var, ...], by_memory: bool = False) -> set[str]:
+    """Names of the variables that differ with `block_vars`, or come from memory."""
+    known = {v.name for v in block_vars}
+    for node in walk(launch):
+        if isinstance(node, Let) and (_asks(node.value, known) or by_memory and any(isinstance(n, Load) for n in walk(node.value))):
+            known.add(node.var.name)
+    return known
 
 
 def _asks(e: Expr, names: set[str]) -> bool:

@@ -1,9 +1,9 @@
 """Contestants take turns on one problem; what counts is the median of the samples that nothing else disturbed.
 
 In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for, or where
-the core ran clearly below the clock that it has in calm: what a neighbour on the core leaves is no machine to compare on. More rounds follow while too
-few are left; if calm does not come, a contestant's usual clock is the measure. Where no sample is left at all, one thread's processor time stands in
-for the clock's, and of several threads the fastest sample counts; the table marks it.
+the core ran clearly below the clock that it has in calm: what a neighbour on the core leaves is no machine to compare on. More rounds follow while
+too few are left; if calm does not come, a contestant's usual clock is the measure. Where no sample is left at all, one thread's processor time stands
+in for the clock's, and of several threads the fastest sample counts; the table marks it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
         case "attention":
             b, h, seq, dim = p.shape
             a = attention.default_schedule(seq, dim, p.dtype, p.is_causal, target=target)
-            return attention.program(b, h, seq, dim, p.is_causal, a.block_m, a.block_n, p.dtype, p.kv_heads, a.stages, a.threads), str(a)
+            how = (a.stages, a.threads, a.in_turn)
+            return attention.program(b, h, seq, dim, p.is_causal, a.block_m, a.block_n, p.dtype, p.kv_heads, *how), str(a)
         case "softmax" | "layernorm" | "rmsnorm":
             rows, cols = p.shape
             some = softmax.default_schedule(rows, cols, target=target)

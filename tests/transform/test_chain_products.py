@@ -1,0 +1,120 @@
+"""Loops of two products, the second from what the block makes of the first (sm_90a): the same numbers for every trip count."""
+
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tileworkbench
+import tileworkbench.language as T
+from tileworkbench.frontend.prim_func import PrimFunc
+from tileworkbench.ir.device import WaitProducts
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.stmt import For, Gemm, Kernel, ParallelFor
+from tileworkbench.runtime import toolchain
+from tileworkbench.transform.cuda_lowering import cuda_steps
+
+pytestmark = pytest.mark.skipif(toolchain.default_compiler() is None, reason="needs a host C++ compiler")
+ROWS, KEYS, DIM, MOST = 128, 64, 64, 5
+
+
+def chain(stages: int = 2, fixed: int = 0, same: bool = False, touched: bool = False) -> PrimFunc:
+    """O = sum over tiles of keys, each half as heavy as the next: (Q K^T) V. `fixed`: turns, else an argument. `same`: V is K's tile.
+
+    `touched`: the block reads the sums before it makes the second factor.
+    """
+
+    @T.prim_func
+    def chained(
+        Q: T.Tensor((ROWS, DIM), "float16"), K: T.Tensor((MOST * KEYS, DIM), "float16"), V: T.Tensor((MOST * KEYS, DIM), "float16"),
+        N: T.Tensor((1,), "int32"), O: T.Tensor((ROWS, DIM), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=256):
+            q = T.alloc_shared((ROWS, DIM), "float16")
+            k = T.alloc_shared((KEYS, DIM), "float16")
+            v = T.alloc_shared((KEYS, DIM), "float16")
+            s = T.alloc_fragment((ROWS, KEYS), "float32")
+            p = T.alloc_fragment((ROWS, KEYS), "float16")
+            o = T.alloc_fragment((ROWS, DIM), "float32")
+            T.copy(Q, q)
+            T.clear(o)
+            for i in T.Pipelined(fixed if fixed else N[0], num_stages=stages):
+                T.copy(K[i * KEYS, 0], k)
+                if not same:
+                    T.copy(V[i * KEYS, 0], v)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                if touched:
+                    for r, c in T.Parallel(ROWS, DIM):
+                        o[r, c] = o[r, c] * 0.5
+                T.copy(s, p)
+                if not touched:
+                    for r, c in T.Parallel(ROWS, DIM):
+                        o[r, c] = o[r, c] * 0.5
+                T.gemm(p, k if same else v, o)
+            T.copy(o, O)
+
+    result: PrimFunc = chained
+    return result
+
+
+def after(program: PrimFunc, name: str) -> Kernel:
+    kernel = program.kernel
+    for step in cuda_steps(90):
+        kernel = step.run(kernel)
+        if step.name == name:
+            return kernel
+    raise ValueError(name)
+
+
+def is_chained(program: PrimFunc) -> bool:
+    return any(isinstance(n, WaitProducts) for n in walk(after(program, "chain_products")))
+
+
+def check(program: PrimFunc, turns: int, same: bool = False) -> None:
+    rng = np.random.default_rng(turns)
+    q, k, v = (rng.standard_normal(shape).astype(np.float16) for shape in ((ROWS, DIM), (MOST * KEYS, DIM), (MOST * KEYS, DIM)))
+    k[turns * KEYS :] = v[turns * KEYS :] = np.inf  # what must not be read
+    out = np.full((ROWS, DIM), -7, np.float32)
+    kernel = tileworkbench.compile(program, target="emulate:sm_90a")
+    args = (q, k, v, np.array([turns], np.int32), out)
+    kernel(*args)
+    want, size = np.zeros((ROWS, DIM)), np.zeros((ROWS, DIM))
+    for i in range(turns):
+        keys, values = (t[i * KEYS : (i + 1) * KEYS].astype(np.float64) for t in (k, k if same else v))
+        s = q.astype(np.float64) @ keys.T
+        want, size = want * 0.5 + s @ values, size * 0.5 + np.abs(s) @ np.abs(values)
+    assert np.all(np.abs(out - want) <= size * 2.0**-10)
+    found = kernel.sanitize(*args, arch="sm_90a")
+    assert found.is_clean, str(found)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+def test_every_trip_count(turns: int) -> None:
+    assert is_chained(chain())
+    check(chain(), turns)
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_known_trip_count(touched: bool) -> None:
+    assert is_chained(chain(3, 4, touched=touched))
+    check(chain(3, 4, touched=touched), 4)
+
+
+def test_the_second_product_runs_beside_what_follows_the_first() -> None:
+    """Sums and factor of the second product are touched behind the wait for it only."""
+    kernel = after(chain(), "chain_products")
+    loop = next(n for n in walk(kernel) if isinstance(n, For) and any(isinstance(s, WaitProducts) for s in n.body))
+    products = [s for s in loop.body if isinstance(s, Gemm)]
+    assert [p.is_async for p in products] == [True, True]
+    first, second = (i for i, s in enumerate(loop.body) if isinstance(s, WaitProducts))
+    assert [s.left for s in loop.body if isinstance(s, WaitProducts)] == [1, 0]
+    assert max(i for i, s in enumerate(loop.body) if isinstance(s, Gemm)) < first < second
+    assert all(i > second for i, s in enumerate(loop.body) if isinstance(s, ParallelFor))
+
+
+def test_what_cannot_be_turned_stays() -> None:
+    """One version of the tiles; one tile for both products."""
+    assert not is_chained(chain(1))
+    assert not is_chained(chain(2, same=True))
+    check(chain(2, same=True), 3, same=True)

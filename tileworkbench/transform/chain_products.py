@@ -1,0 +1,145 @@
+"""A loop of two products, where the second takes what the block makes of the first: the next first product runs beside it (sm_90a).
+
+Before:  for i in a..b: wait k; gemm q k s; release k | p, o = softmax of s, o | wait v; gemm p v o; release v
+After:   if b > a: the first product and what follows it, for a
+                   for i in a+1..b: wait k; gemm (async) q k s; the second product (async) of i - 1; wait products <= 1; release k;
+                                    what follows; wait products <= 0 where it first touches o or p; release v
+                   the second product, for b - 1
+
+So what follows a product, which is long, runs beside the second product of the turn before. The wait is held back until what stands before it has
+been computed: ptxas would move it up.
+
+Requires: specialised launches; two versions of what the second product reads, since it is released a turn later.
+Preserves: loops in which anything else stands, or in which the two products touch one another's tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis.fragments import is_grouped
+from ..analysis.uses import uses
+from ..base.dtypes import FLOAT32
+from ..ir.build import add, index
+from ..ir.device import DeviceCall, Specialised, WaitProducts
+from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
+from ..ir.node import Node, replace, rewrite, walk
+from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
+from .names import Names
+from .overlap_products import RELEASE
+
+
+def chain_products(kernel: Kernel, arch: int) -> Kernel:
+    """Return `kernel` with loops of two products turned by one of them."""
+    if arch != 90:
+        return kernel
+    names = Names(kernel)
+
+    def change(node: Node) -> Node:
+        return _launch(node, arch, names) if isinstance(node, Launch) and any(isinstance(s, Specialised) for s in node.body) else node
+
+    return rewrite(kernel, change)
+
+
+def _launch(launch: Launch, arch: int, names: Names) -> Launch:
+    def change(node: Node) -> Node | tuple[Node, ...]:
+        if isinstance(node, (For, PipelinedFor)):
+            parts = _parts(node, launch, arch)
+            return node if parts is None else _chained(node, parts, names)
+        return node
+
+    return rewrite(launch, change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A loop's body: what leads to the first product, it, what releases its tiles; what is made of it; the same around the second product."""
+
+    lead: Body
+    first: Gemm
+    freed: Body
+    between: Body
+    wait: Body
+    second: Gemm
+    end: Body
+
+
+def _parts(loop: For | PipelinedFor, launch: Launch, arch: int) -> _Parts | None:
+    """The parts of a loop that can be turned, or None."""
+    body = loop.body
+    places = [i for i, s in enumerate(body) if isinstance(s, Gemm)]
+    if len(places) != 2 or sum(isinstance(n, Gemm) for s in body for n in walk(s)) != 2 or isinstance(loop, For) and loop.step != 1:
+        return None
+    one, two = places
+    start, stop = one + 1, two
+    while start < two and _keeps_books(body[start]):
+        start += 1
+    while stop > start and _keeps_books(body[stop - 1]):
+        stop -= 1
+    first, second = body[one], body[two]
+    assert isinstance(first, Gemm) and isinstance(second, Gemm)
+    parts = _Parts(body[:one], first, body[one + 1 : start], body[start:stop], body[stop:two], second, body[two + 1 :])
+    if not all(_keeps_books(s) for s in (*parts.lead, *parts.end)) or any(isinstance(n, DeviceCall) for s in parts.between for n in walk(s)):
+        return None
+    if not all(isinstance(g.clear, Const) and g.c.buffer.scope == "fragment" and is_grouped(g, launch, arch) for g in (first, second)):
+        return None
+    if first.a.buffer.scope != "shared" or second.a.buffer.scope != "fragment" or not _is_released_late(parts.end):
+        return None
+    return parts if _are_apart(parts) else None
+
+
+def _keeps_books(stmt: Stmt) -> bool:
+    """Whether it only names, counts, waits for or releases versions of tiles."""
+    return isinstance(stmt, (Let, DeviceCall)) or isinstance(stmt, Store) and stmt.buffer.scope == "var"
+
+
+def _is_released_late(end: Body) -> bool:
+    """Whether every tile that is released has another version, which the next turn can wait for before that."""
+    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name == RELEASE]
+    return all(isinstance(s, (DeviceCall, Store)) for s in end) and all(isinstance(b, AddressOf) and b.buffer.static_shape()[0] > 1 for b in bars)
+
+
+def _are_apart(parts: _Parts) -> bool:
+    """Whether the first product of a turn may run before the second one of the turn before, and what that one needs is still known then."""
+    ahead, behind = uses((*parts.lead, parts.first, *parts.freed)), uses((*parts.wait, parts.second, *parts.end))
+    known = ahead.bound | uses(parts.between).bound
+    return not (ahead.written & behind.buffers or behind.written & ahead.read or behind.free & known)
+
+
+# ---------------------------------------------------------------------------------------------- the turned loop
+def _chained(loop: For | PipelinedFor, parts: _Parts, names: Names) -> Body:
+    lead, freed, second = parts.lead, parts.freed, replace(parts.second, is_async=True)
+    before = _at((*parts.wait, second, *parts.end), loop.var, Binary("sub", loop.var, index(1)), names)
+    cut = len(parts.wait) + 1
+    results, factor = parts.second.c, parts.second.a
+    split = next((i for i, s in enumerate(parts.between) if {results.buffer, factor.buffer} & uses(s).buffers), len(parts.between))
+    early, late = parts.between[:split], parts.between[split:]
+    waits = (
+        WaitProducts(1, (parts.first.c,), span=parts.first.span),
+        WaitProducts(0, (results, factor), _last_of(early), span=parts.second.span),
+    )
+    turn = (*lead, replace(parts.first, is_async=True), *before[:cut], waits[0], *freed, *early, waits[1], *before[cut:], *late)
+    start = _at((*lead, parts.first, *freed, *parts.between), loop.var, loop.start, names)
+    end = _at((*parts.wait, parts.second, *parts.end), loop.var, Binary("sub", loop.stop, index(1)), names)
+    again = For(loop.var, add(loop.start, index(1)), loop.stop, turn, span=loop.span)
+    whole = (*start, again, *end)
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const) and int(loop.stop.value) > int(loop.start.value):
+        return whole
+    return (If(Binary("gt", loop.stop, loop.start), whole, span=loop.span),)
+
+
+def _at(body: Body, var: Var, value: Expr, names: Names) -> Body:
+    """`body` for one value of the loop's variable, with variables of its own."""
+    new: dict[Var, Expr] = {v: names.var(v.hint or v.name, v.type) for v in sorted(uses(body).bound, key=lambda v: v.name)}
+    new[var] = value
+    return tuple(rewrite(s, lambda n: new.get(n, n) if isinstance(n, Var) else n) for s in body)
+
+
+def _last_of(body: Body) -> tuple[Buffer, ...]:
+    """The row of numbers that is computed last, from everything else as a rule."""
+    for stmt in reversed(body):
+        if isinstance(stmt, (ParallelFor, Reduce)):
+            rows = [b for b in uses(stmt).written if b.scope == "fragment" and b.rank == 1 and b.type == FLOAT32]
+            if rows:
+                return (min(rows, key=lambda b: b.name),)
+    return ()
