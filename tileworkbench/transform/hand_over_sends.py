@@ -30,7 +30,7 @@ from ..ir.stmt import Body, For, Kernel, Launch, Let, Stmt, Store
 from ..layout.fragments import WARP
 from .names import Names
 from .spread_sends import store_box
-from .stay_on_chip import KIND as BLOCKS
+from .stay_on_chip import KIND, PAIR
 
 UNITS = 2
 """Parts of a stage: one is written while the other one is read."""
@@ -49,9 +49,9 @@ def hand_over_sends(kernel: Kernel) -> Kernel:
 
 
 def _launch(launch: Launch, roles: Specialised, names: Names) -> Launch:
-    loops = [s for s in roles.consumers if isinstance(s, For) and s.kind == BLOCKS]
+    loops = [s for s in roles.consumers if isinstance(s, For) and s.kind == KIND]
     found = [n for s in roles.consumers for n in walk(s) if isinstance(n, SendTile)]
-    if len(loops) != 1 or len(found) != 1 or found[0].stage is None or not any(s is found[0] for s in loops[0].body):
+    if len(loops) != 1 or len(found) != 1 or found[0].stage is None or not _is_way(loops[0], found[0]):
         return launch
     loop, send, old = loops[0], found[0], found[0].stage
     groups, slots, rows, width = old.static_shape()
@@ -65,7 +65,7 @@ def _launch(launch: Launch, roles: Specialised, names: Names) -> Launch:
     free = Buffer(names.fresh(f"{old.name}_free"), (index(lanes * units), index(times)), DType("uint64"), "shared")
     counts = names.scalar("tiles_given", UINT32), names.scalar("tiles_stored", UINT32)
     made = HandOver(send, stage, full, free, counts[0], span=send.span)
-    stored = _stored(loop, made, counts[1], groups, names)
+    stored = _stored(loop, made, counts[1], groups, names, uses(loop).bound, {})
     if stored is None:
         return launch
     consumers = tuple(rewrite(s, lambda n: made if n is send else n) if s is loop else s for s in roles.consumers)
@@ -80,42 +80,60 @@ def _launch(launch: Launch, roles: Specialised, names: Names) -> Launch:
     return replace(launch, body=(body,), allocs=allocs, forms=forms)
 
 
+def _is_way(loop: For, send: SendTile) -> bool:
+    """Whether every turn of a loop over blocks comes to `send`."""
+    return any(s is send or isinstance(s, For) and s.kind == PAIR and _is_way(s, send) for s in loop.body)
+
+
 def _zero(counter: Buffer) -> Stmt:
     return Store(counter, (index(0),), Const(0, UINT32))
 
 
-def _stored(loop: For, given: HandOver, counter: Buffer, groups: int, names: Names) -> Stmt | None:
-    """The storer's loop over blocks; None where it does not know what decides about a store."""
-    send, bound = given.send, uses(loop).bound
-    known: dict[Var, Expr] = {loop.var: names.var(loop.var.hint or loop.var.name, loop.var.type)}
+def _stored(loop: For, given: HandOver, counter: Buffer, groups: int, names: Names, bound: set[Var], around: dict[Var, Expr]) -> Stmt | None:
+    """The storer's loop over blocks; None where it does not know what decides about a store. `around`: its own names of those that are `bound`."""
+    send, var = given.send, names.var(loop.var.hint or loop.var.name, loop.var.type)
+    known = {**around, loop.var: var}
+    if any(has_load(e) or (uses(e).used & bound) - set(around) for e in (loop.start, loop.stop)):
+        return None
     out: list[Stmt] = []
-
-    def named(e: Expr) -> Expr:
-        return rewrite(e, lambda n: known.get(n, n) if isinstance(n, Var) else n)
-
     for stmt in loop.body:
         if isinstance(stmt, Let) and not has_load(stmt.value) and not (uses(stmt.value).used & bound) - set(known):
             mine = names.var(stmt.var.hint or stmt.var.name, stmt.var.type)
-            out.append(Let(mine, named(stmt.value), span=stmt.span))
+            out.append(Let(mine, _named(stmt.value, known), span=stmt.span))
             known[stmt.var] = mine
-    if any(has_load(s) or (uses(s).used & bound) - set(known) for s in send.dst.starts):
-        return None
-    mine_too = replace(send, dst=replace(send.dst, starts=tuple(named(s) for s in send.dst.starts)))
+        elif isinstance(stmt, For) and stmt.kind == PAIR and _is_way(stmt, send):
+            inside = _stored(stmt, given, counter, groups, names, bound, known)
+            if inside is None:
+                return None
+            out.append(inside)
+        elif stmt is send:
+            if any(has_load(s) or (uses(s).used & bound) - set(known) for s in send.dst.starts):
+                return None
+            starts = tuple(_named(s, known) for s in send.dst.starts)
+            out += _sent(replace(send, dst=replace(send.dst, starts=starts)), given, counter, groups, names)
+    body = tuple(replace(s, span=send.span) if s.span is None else s for s in out)
+    return replace(loop, var=var, start=_named(loop.start, around), stop=_named(loop.stop, around), body=body)
+
+
+def _named(e: Expr, known: dict[Var, Expr]) -> Expr:
+    return rewrite(e, lambda n: known.get(n, n) if isinstance(n, Var) else n)
+
+
+def _sent(send: SendTile, given: HandOver, counter: Buffer, groups: int, names: Names) -> Body:
+    """What the storer does for a tile."""
+    out: list[Stmt] = []
     times = given.free.static_shape()[1]  # that a unit is used for a tile
     tile, rounds = cast(Load(counter, (index(0),)), INDEX), times // groups
     if times == 1:
-        out += _units(mine_too, given, list(range(groups)), tile, index(0), groups)
+        out += _units(send, given, list(range(groups)), tile, index(0), groups)
     else:
         group = names.var("of_group")
         turn = names.var("round") if rounds > 1 else index(0)
-        inside = _units(mine_too, given, [group], add(mul(tile, index(times)), add(mul(group, index(rounds)), turn)), turn, groups)
+        inside = _units(send, given, [group], add(mul(tile, index(times)), add(mul(group, index(rounds)), turn)), turn, groups)
         if isinstance(turn, Var):
             inside = (For(turn, index(0), index(rounds), inside, kind="unroll"),)
         out.append(For(group, index(0), index(groups), inside))
-    out.append(Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, UINT32))))
-    var = known[loop.var]
-    assert isinstance(var, Var)
-    return replace(loop, var=var, body=tuple(replace(s, span=send.span) if s.span is None else s for s in out))
+    return (*out, Store(counter, (index(0),), Binary("add", Load(counter, (index(0),)), Const(1, UINT32))))
 
 
 def _units(send: SendTile, given: HandOver, of: Sequence[Expr | int], use: Expr, turn: Expr, groups: int) -> Body:
