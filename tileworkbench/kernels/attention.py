@@ -20,7 +20,7 @@ from ..runtime.kernel import JITKernel
 from .choice import compiled, gpu_of, has_wgmma, shared_bytes
 
 LOG2_E = 1.4426950408889634
-_NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to block, beside what a block needs
+_NEAR = 1 << 20  # bytes of K and V of one head from which on they do not stay in L2 beside what a block needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bo
     if arch := gpu_of(target):
         return gpu_schedule(seq, dim, dtype, arch)
     size = DType(dtype).bits // 8
-    most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size > _NEAR else 256
+    most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size >= _NEAR else 256
     return Schedule(_share(seq, most), _share(seq, max(16, min(most, 512 // size, 65536 // (dim * size)))))
 
 
