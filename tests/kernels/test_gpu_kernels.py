@@ -49,6 +49,7 @@ GROUP_TILE = gemm.Schedule(128, 64, 64, 2, 256, 8)
     [
         ("float16", (70, 72, 80), TILE), ("float16", (70, 37, 83), TILE), ("float16", (1, 5, 3), TILE), ("float16", (128, 72, 136), GROUP_TILE),
         ("bfloat16", (64, 64, 32), TILE),
+        ("float16", (128, 128, 136), gemm.Schedule(64, 64, 64, 3, 128, 0, 2, 1)),
         ("float16", (150, 140, 96), None), ("float16", (16, 70, 256), None), ("bfloat16", (33, 64, 100), None), ("float32", (70, 72, 40), None),
         ("int8", (70, 72, 128), gemm.Schedule(64, 64, 64, 3, 128)), ("int8", (20, 40, 130), None),
         ("tfloat32", (70, 72, 64), gemm.Schedule(64, 64, 16, 3, 128)),

@@ -47,6 +47,8 @@ def product(turns: Any = 3, how: str = "", start: float = 0.0, dtype: str = "flo
                         for i, j in T.Parallel(M, N):
                             acc[i, j] = acc[i, j] * 0.5
             T.copy(acc, C[bx * M, 0])
+            if how == "asked":
+                C[bx * M, 0] = acc[0, 0]
 
     result: PrimFunc = mm
     return result
@@ -77,9 +79,9 @@ def test_which_fills_are_left(program: PrimFunc, want: int) -> None:
 
 
 @pytest.mark.skipif(toolchain.default_compiler() is None, reason="needs a host C++ compiler")
-@pytest.mark.parametrize(("turns", "how"), [(3, ""), (3, "after"), (1, "once")])
+@pytest.mark.parametrize(("turns", "how"), [(3, ""), (3, "after"), (1, "once"), (2, "asked")])
 def test_numbers(turns: int, how: str) -> None:
-    """Two blocks by threads that stay: the second begins anew."""
+    """Two blocks by threads that stay: the second begins anew. Sums of which a single cell is asked for lie in shared memory."""
     program = product(turns, how)
     kernel = tileworkbench.compile(program, target="emulate:sm_90a")
     rng = np.random.default_rng(turns)

@@ -13,7 +13,8 @@ from ast import literal_eval
 from collections.abc import Iterable
 
 FAST_ACCUMULATE = "tl.fast_accumulate"  # of ours: sums of float8 stay in the matrix unit, which keeps 14 bits of them (`transform/promote_sums.py`)
-MEANT = frozenset({FAST_ACCUMULATE})
+PING_PONG = "tl.ping_pong"  # of ours: groups of warps issue their products in turn (`transform/take_turns.py`)
+MEANT = frozenset({FAST_ACCUMULATE, PING_PONG})
 
 
 def is_asked(hints: Iterable[tuple[str, str]], key: str) -> bool:

@@ -127,7 +127,8 @@ class Gemm(Stmt):
     c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
     `is_async` says that nobody touches c, or writes a or b, before a `WaitProducts` (`ir/device.py`): the product may still run meanwhile.
     `unit` "wgmma": by warp groups, or not at all.
-    `apart` (depth, columns): warp groups add up products of so many k and columns apart, which plain additions bring to c; (0, 0): all in c.
+    `apart` (depth, columns, groups): warp groups add up products of so many k and columns apart, which plain additions bring to c, and so many groups
+    take turns at that (1: each goes its way); (0, 0, 1): all in c.
     """
 
     a: Region
@@ -139,7 +140,7 @@ class Gemm(Stmt):
     policy: str = "square"
     is_async: bool = False
     unit: str = ""
-    apart: tuple[int, int] = (0, 0)
+    apart: tuple[int, int, int] = (0, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class Schedule:
     """Tile sizes in elements, and how many tiles a copy may run ahead.
 
     For a GPU also the threads of a block, and the rows of blocks that are worked on together, so that what they share is found in L2; 0 on a CPU.
+    Blocks of a cluster, so many side by side (along n) and below one another (along m), load what they share once.
     """
 
     block_m: int
@@ -32,10 +33,13 @@ class Schedule:
     stages: int = 2
     threads: int = 0
     panel: int = 0
+    cluster_n: int = 1
+    cluster_m: int = 1
 
     def __str__(self) -> str:
         tile = f"{self.block_m}x{self.block_n}x{self.block_k}"
-        return f"{tile} s{self.stages} t{self.threads}" if self.threads else tile
+        cluster = f" c{self.cluster_n}x{self.cluster_m}" if self.cluster_n * self.cluster_m > 1 else ""
+        return f"{tile} s{self.stages} t{self.threads}{cluster}" if self.threads else tile
 
 
 PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C stream through
@@ -131,14 +135,15 @@ def _staged(tile: GpuTile, depth: int, size: int, arch: str, panel: int) -> Sche
 
 def program(
     m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, relu: bool, sum_dtype: str = "float32",
-    threads: int = 0, panel: int = 0, is_nt: bool = False,
+    threads: int = 0, panel: int = 0, is_nt: bool = False, cluster_n: int = 1, cluster_m: int = 1,
 ) -> PrimFunc:  # fmt: skip
     """The tile program, for one shape, schedule and types of the factors, the result and the sums. `is_nt`: B is (n, k)."""
     whole, tile = ((n, k), (block_n, block_k)) if is_nt else ((k, n), (block_k, block_n))
+    cluster = (cluster_n, cluster_m, 1) if cluster_n * cluster_m > 1 else None
 
     @T.prim_func
     def gemm(A: T.Tensor((m, k), dtype), B: T.Tensor(whole, dtype), C: T.Tensor((m, n), out_dtype)):
-        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None, cluster_dims=cluster) as (bx, by):
             T.use_swizzle(panel, enable=panel > 0)
             A_tile = T.alloc_shared((block_m, block_k), dtype)
             B_tile = T.alloc_shared(tile, dtype)
@@ -161,13 +166,15 @@ def program(
 
 
 def scaled_program(
-    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, threads: int = 0, panel: int = 0
-) -> PrimFunc:
+    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, dtype: str, out_dtype: str, threads: int = 0, panel: int = 0,
+    cluster_n: int = 1, cluster_m: int = 1,
+) -> PrimFunc:  # fmt: skip
     """The tile program of C = S[0] * A @ B^T for B (n, k): factors of 8 bits, and one scale for all of them."""
+    cluster = (cluster_n, cluster_m, 1) if cluster_n * cluster_m > 1 else None
 
     @T.prim_func
     def scaled_gemm(A: T.Tensor((m, k), dtype), B: T.Tensor((n, k), dtype), S: T.Tensor((1,), "float32"), C: T.Tensor((m, n), out_dtype)):
-        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None) as (bx, by):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads or None, cluster_dims=cluster) as (bx, by):
             T.use_swizzle(panel, enable=panel > 0)
             A_tile = T.alloc_shared((block_m, block_k), dtype)
             B_tile = T.alloc_shared((block_n, block_k), dtype)
@@ -202,7 +209,7 @@ def gemm(
     total = "int32" if DType(dtype).is_int else "float32"
     out = out_dtype or (total if dtype in ("int8", "uint8") else "float32" if dtype == "tfloat32" else dtype)
     kernel: JITKernel = compiled(program, target)(
-        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt
+        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m
     )  # fmt: skip
     return kernel
 
@@ -213,7 +220,7 @@ def scaled_gemm(
     """A kernel C = S[0] * A @ B^T for A (m, k), B (n, k), S (1,) in float32, C (m, n). Sums are float32."""
     s = schedule or default_schedule(m, n, k, dtype, target=target)
     kernel: JITKernel = compiled(scaled_program, target)(
-        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype, s.threads, s.panel
+        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype, s.threads, s.panel, s.cluster_n, s.cluster_m
     )  # fmt: skip
     return kernel
 

@@ -47,7 +47,7 @@ def _launch(launch: Launch, arch: int) -> Launch:
     long = {id(p) for p in products if (length := lengths[p.c.buffer]) is None or length > DEPTH}
 
     def change(node: Node) -> Node:
-        return replace(node, apart=(DEPTH, _columns(node, launch))) if isinstance(node, Gemm) and id(node) in long else node
+        return replace(node, apart=(DEPTH, _columns(node, launch), 1)) if isinstance(node, Gemm) and id(node) in long else node
 
     return rewrite(launch, change) if long else launch
 

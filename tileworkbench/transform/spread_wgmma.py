@@ -23,6 +23,7 @@ from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, is_c
 from ..ir.stmt import Body, For, Gemm, If, Let, Region, Stmt, Store
 from .held_tiles import coordinates
 from .spread_tiles import Spreading, moved
+from .take_turns import in_turn
 
 U64 = DType("uint64")
 _KINDS = {
@@ -46,7 +47,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         out += old if is_const(stmt.clear, False) else () if is_const(stmt.clear, True) else (If(negate(stmt.clear), old, span=stmt.span),)
     in_registers = stmt.a.buffer in s.arrays
     kind = _SUMS[str(stmt.c.buffer.type)]
-    depth, columns = stmt.apart if stmt.apart[0] else (k, n)
+    depth, columns = stmt.apart[:2] if stmt.apart[0] else (k, n)
     factors = f"{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
     name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{columns}k{unit.step}_{kind}_{factors}"
     wide = stmt.a.buffer.type.bits == 16
@@ -93,7 +94,8 @@ def _apart(stmt: Gemm, product: _Product, sums: Buffer, runs: list[range], sizes
     for run in runs:
         for at in range(0, total, columns):
             block, column = divmod(at, n)
-            out += _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
+            started = _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
+            out += in_turn(started, stmt.apart[2])
             out += _waited(whole)
             out.append(_added(sums, part, count, at // 2, stmt.clear if run[0] == 0 else Const(False, BOOL), s))
     return tuple(out)

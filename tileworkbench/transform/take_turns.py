@@ -4,6 +4,8 @@ Before:  for i: wait k; gemm (async) q k s; wait v; gemm (async) p v o; wait pro
 After:   the first group may begin
          for i: wait k; wait for my turn; gemm (async) q k s; wait v; gemm (async) p v o; the next group's turn; wait products <= 1; ...
 
+         (a product whose sums leave the matrix unit: each part of it waits for its turn, `spread_wgmma`)
+
 So what a group computes between its products falls together with the products of the others. On an H200 groups fall into step by themselves: causal
 attention with 64 dims gained 1 to 3 %, others nothing. Asked for by T.annotate_pass_configs({"tl.ping_pong": True}).
 
@@ -13,17 +15,15 @@ Preserves: launches that do not ask, or of one group.
 
 from __future__ import annotations
 
-from ast import literal_eval
-
 from ..analysis.matrix_units import GROUP
 from ..base.dtypes import UINT32
+from ..base.pass_configs import PING_PONG, is_asked
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import Const
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, Kernel, Launch
 from .roles import BARRIER
 
-KEY = "tl.ping_pong"
 FIRST = Const(BARRIER + 1, UINT32)  # the first group's barrier; the others' follow
 
 
@@ -31,25 +31,27 @@ def take_turns(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with turns where its launches ask for them."""
     if arch != 90:
         return kernel
+    everywhere = is_asked(kernel.attrs, PING_PONG)
 
     def change(node: Node) -> Node:
         groups = node.count_threads // GROUP if isinstance(node, Launch) else 0
-        return _launch(node, groups) if isinstance(node, Launch) and groups > 1 and _is_asked(node) else node
+        return _launch(node, groups) if isinstance(node, Launch) and groups > 1 and (everywhere or is_asked(node.hints, PING_PONG)) else node
 
     return rewrite(kernel, change)
 
 
-def _is_asked(launch: Launch) -> bool:
-    asked = [literal_eval(text) for hint, text in launch.hints if hint == "annotate_pass_configs" and KEY in text]
-    return any(isinstance(configs, dict) and configs.get(KEY) for configs in asked)
-
-
 def _launch(launch: Launch, groups: int) -> Launch:
     def turn(node: Node) -> Node:
-        return replace(node, body=_in_turn(node.body, groups)) if isinstance(node, For) and _chains(node.body) else node
+        match node:
+            case For(body=body) if _chains(body):
+                return replace(node, body=_in_turn(body, groups))
+            case Gemm(apart=(depth, columns, _)) if depth:
+                return replace(node, apart=(depth, columns, groups))
+            case _:
+                return node
 
     def change(node: Node) -> Node:
-        if not isinstance(node, Specialised) or not any(isinstance(n, For) and _chains(n.body) for s in node.consumers for n in walk(s)):
+        if not isinstance(node, Specialised) or not any(turn(n) is not n for s in node.consumers for n in walk(s)):
             return node
         consumers = tuple(rewrite(s, turn) for s in node.consumers)
         return replace(node, consumers=(DeviceCall("twb_turn_begin", (FIRST,), span=node.span), *consumers))
@@ -59,6 +61,13 @@ def _launch(launch: Launch, groups: int) -> Launch:
 
 def _chains(body: Body) -> bool:
     return sum(isinstance(s, Gemm) and s.is_async for s in body) == 2
+
+
+def in_turn(body: Body, groups: int) -> Body:
+    """`body` when it is the group's turn; the next group's begins behind it."""
+    if groups < 2:
+        return body
+    return (DeviceCall("twb_turn_wait", (FIRST,)), *body, DeviceCall("twb_turn_pass", (FIRST, Const(groups, UINT32))))
 
 
 def _in_turn(body: Body, groups: int) -> Body:

@@ -53,11 +53,15 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
             s = gemm.default_schedule(m, n, k, p.dtype, target=target)
             total = "int32" if p.dtype == "int8" else "float32"
             tile = (s.block_m, s.block_n, s.block_k, s.stages)
-            return gemm.program(m, n, k, *tile, p.dtype, p.out_dtype, False, total, s.threads, s.panel, p.is_nt), str(s)
+            program = gemm.program(
+                m, n, k, *tile, p.dtype, p.out_dtype, False, total, s.threads, s.panel, p.is_nt, s.cluster_n, s.cluster_m
+            )  # fmt: skip
+            return program, str(s)
         case "scaled":
             m, n, k = p.shape
             s = gemm.default_schedule(m, n, k, p.dtype, target=target)
-            return gemm.scaled_program(m, n, k, s.block_m, s.block_n, s.block_k, s.stages, p.dtype, p.out_dtype, s.threads, s.panel), str(s)
+            tile = (s.block_m, s.block_n, s.block_k, s.stages)
+            return gemm.scaled_program(m, n, k, *tile, p.dtype, p.out_dtype, s.threads, s.panel, s.cluster_n, s.cluster_m), str(s)
         case "gemv":
             n, k = p.shape
             rows, columns, threads = linear.schedule_for(n, k, p.dtype, target)
