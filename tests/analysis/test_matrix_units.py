@@ -25,7 +25,9 @@ F16, BF16, F32, TF32, I8, I32, E4M3 = (DType(x) for x in ("float16", "bfloat16",
         (Problem(64, 64, 32, F32, F32, F32, 128), 80, "fma", (1, 1), 1),
         (Problem(64, 64, 32, F32, F32, F32, 128, tf32=True), 80, "mma", (2, 2), 8),
         (Problem(64, 64, 32, TF32, TF32, F32, 128), 80, "mma", (2, 2), 8),  # asked for by the type
-        (Problem(64, 64, 32, TF32, TF32, F32, 128, trans_b=True), 90, "mma", (2, 2), 8),  # which is rounded, so not by warp groups
+        (Problem(64, 64, 32, TF32, TF32, F32, 128, trans_b=True), 90, "wgmma", (1, 1), 8),
+        (Problem(64, 64, 32, TF32, TF32, F32, 128), 90, "mma", (2, 2), 8),  # operands lie along k
+        (Problem(64, 64, 32, TF32, TF32, F32, 128, trans_b=True, a_in_registers=True), 90, "mma", (2, 2), 8),  # which rounds what threads have made
         (Problem(64, 64, 24, F16, F16, F32, 128), 80, "mma", (2, 2), 8),
         (Problem(64, 64, 32, F16, F16, F32, 128), 75, "mma", (2, 2), 8),
         (Problem(64, 64, 32, BF16, BF16, F32, 128), 75, "fma", (1, 1), 1),

@@ -118,12 +118,24 @@ def test_elementwise_kernels_are_judged_by_the_rate_of_a_copy() -> None:
 def test_a_disturbed_sample_does_not_count() -> None:
     good = {"wall": 1.0, "cpu": 0.99, "clock": 200.0}
     waited, slow = {**good, "cpu": 0.5}, {**good, "clock": 150.0}
-    assert undisturbed([good, waited, good, slow, good], 1) == [good] * 3
-    assert undisturbed([good], 2) == [], "two threads have twice the time"
+    assert undisturbed([good, waited, good, slow, good], 1, 200.0) == [good] * 3
+    assert undisturbed([good], 2, 200.0) == [], "two threads have twice the time"
     told = {name: {"version": name, "way": "", "seconds": 1.0} for name in ("ours", "numpy")}
     result = judge(PROBLEMS[0], {"ours": [good, {**good, "wall": 3.0, "cpu": 1.0}], "numpy": [{**good, "clock": 180.0}]}, told, {}, 0.0)
     assert (result.seconds, result.clean, result.clocks) == ({"ours": 1.0, "numpy": 1.0}, {"ours": 1, "numpy": 1}, {"ours": 200.0, "numpy": 180.0})
     assert not result.is_same_clock and "~" in Found((result,), REFERENCE_CPU).table()
+
+
+def test_calm_moments_count_even_where_most_are_not() -> None:
+    """A neighbour on the core slows one contestant more than the other: then only moments without it say how they compare."""
+    calm, busy = {"wall": 1.0, "cpu": 1.0, "clock": 200.0}, {"wall": 2.0, "cpu": 2.0, "clock": 120.0}
+    peer = {"wall": 1.1, "cpu": 1.1, "clock": 198.0}
+    samples = {"ours": [busy] * 6 + [calm] * 3, "torch": [{**busy, "wall": 1.5, "cpu": 1.5}] * 6 + [peer] * 3}
+    told = {name: {"version": name, "way": "", "seconds": 1.0} for name in samples}
+    result = judge(PROBLEMS[0], samples, told, {}, 0.0)
+    assert (result.seconds, result.clean) == ({"ours": 1.0, "torch": 1.1}, {"ours": 3, "torch": 3})
+    few = judge(PROBLEMS[0], {**samples, "ours": [busy] * 6 + [calm] * 2}, told, {}, 0.0)
+    assert few.seconds == {"ours": 2.0, "torch": 1.5}, "too few moments of calm: the usual clock is what there is"
 
 
 def test_without_a_clean_sample_like_is_compared_with_like() -> None:

@@ -1,4 +1,4 @@
-"""mbarriers, bulk copies, clusters and wgmma. Operand layouts and descriptors are those of the checks that pass on an H200."""
+"""mbarriers, bulk copies and wgmma. Operand layouts and descriptors are those of the checks that pass on an H200."""
 
 from __future__ import annotations
 
@@ -267,38 +267,6 @@ def _ring() -> Case:
     return Case("ring", text, lambda: [a, np.zeros((5, 128), np.float32)], lambda args: {1: a[:, ::-1]}, arch="sm_90a", block=384, shared=1056)
 
 
-def _cluster() -> Case:
-    """Each block reads its neighbour's tile, and tells it by its mbarrier that it has read."""
-    text = (
-        K
-        + """(twb_global<int32_t> out, const __grid_constant__ twb_tensor_map map) {
-        TWB_SHARED_MEMORY(memory);
-        twb_shared<int32_t> s = twb_tile<int32_t>(memory, 0, 128), t = twb_tile<int32_t>(memory, 512, 64);
-        twb_shared<uint64_t> bar = twb_tile<uint64_t>(memory, 1024, 1), load = twb_tile<uint64_t>(memory, 1032, 1);
-        int i = twb_thread_x(), rank = twb_cluster_rank();
-        s[i] = 1000 * twb_block_x() + i;
-        if (i == 0) { twb_mbarrier_init(bar, 4); twb_mbarrier_init(load, 1); twb_fence_mbarrier_init(); twb_mbarrier_arrive_expect(load, 256); }
-        twb_cluster_sync();
-        if (i == 0) twb_tma_load_multicast_2d(t + 32 * rank, &map, load, (uint16_t)3, 0, 2 * rank);
-        out[twb_block_x() * 256 + i] = twb_map_shared(s, rank ^ 1)[127 - i];
-        twb_mbarrier_wait(load, 0);
-        out[twb_block_x() * 256 + 128 + i] = i < 64 ? t[i] : twb_cluster_size();
-        twb_sync_warp();
-        if (twb_lane() == 0) twb_mbarrier_arrive_at(bar, rank ^ 1);
-        twb_mbarrier_wait(bar, 0);
-        s[i] = 0;
-        twb_cluster_arrive(); twb_cluster_wait();
-    }"""
-    )
-    source = np.arange(64, dtype=np.int32).reshape(4, 16)
-    out = np.zeros((4, 256), np.int32)
-
-    def expected(args: list[Any]) -> dict[int, np.ndarray]:
-        return {0: np.array([[*(1000 * (b ^ 1) + np.arange(127, -1, -1)), *range(64), *[2] * 64] for b in range(4)])}
-
-    return Case("cluster", text, lambda: [out.copy(), TensorMap(source, (16, 2))], expected, arch="sm_90a", grid=4, block=128, shared=1040, cluster=2)
-
-
 def _warps() -> Case:
     """A barrier that warps arrive at: all of them, then the first one for all; registers seen as words."""
     text = (
@@ -355,5 +323,5 @@ CASES = (
     _types(8, 8, "f32", "tf32", "tf32", True), *(_types(16, 32, d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
     *(_types(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")), _types(16, 32, "s32", "s8", "s8", True),
     _tma(128, (64, 64), 0, 0), _tma(64, (32, 100), 40, -3), _tma(32, (16, 64), -8, 20), _tma(0, (24, 64), 16, 100), *(_ranks(r) for r in range(1, 6)),
-    _bulk(), _ring(), _cluster(), _warps(), _turns(),
+    _bulk(), _ring(), _warps(), _turns(),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 from device.atomic_cases import CASES as ATOMICS
+from device.cluster_cases import CASES as CLUSTERS
 from device.gpu_maps import encode
 from device.hopper_cases import CASES as HOPPER
 from device.nibble_cases import CASES as NIBBLES
@@ -15,7 +16,7 @@ from device.tile_cases import CASES as TILES
 
 from tileworkbench.device import FUNCTIONS, arch_number, from_text
 
-CASES = (*NUMBERS, *ATOMICS, *TILES, *NIBBLES, *HOPPER)
+CASES = (*NUMBERS, *ATOMICS, *TILES, *NIBBLES, *HOPPER, *CLUSTERS)
 PLACES = joined(CASES)
 UNCOVERED = {"twb_fail"}  # it ends the program: tests/emulator/test_program.py
 

@@ -231,8 +231,8 @@ ERRORS = {
         "use a constant, such as -T.infinity(dtype)",
     ),
     "T.annotate_layout(S)": ("type error: T.annotate_layout needs a dict from buffers, got BufferValue", "T.annotate_layout({buffer: ...})"),
-    "T.alloc_cluster_barrier(1)": (
-        "not supported: T.alloc_cluster_barrier needs a GPU of generation sm_90",
+    "T.create_tma_descriptor(1)": (
+        "not supported: T.create_tma_descriptor needs a GPU of generation sm_90",
         "use T.copy, which waits for itself and needs no barrier",
     ),
     "T.tcgen05_gemm(S, R, F)": (

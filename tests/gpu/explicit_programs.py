@@ -332,3 +332,51 @@ def unrolled() -> PrimFunc:
                 T.copy(acc, C)
 
     return unrolled
+
+
+def stored_in_groups(parts: int) -> PrimFunc:
+    """Parts of a tile go back in groups that the author closes; each part is written again when its group has been read."""
+
+    @T.prim_func
+    def stored_in_groups(A: T.Tensor((4 * parts, 32, 64), F32), C: T.Tensor((4 * parts, 32, 64), F32)):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((parts, 32, 64), F32)
+            for turn in range(4):
+                T.tma_store_wait(0)
+                for i, r, c in T.Parallel(parts, 32, 64):
+                    tile[i, r, c] = A[turn * parts + i, r, c] * 2
+                for i in T.unroll(parts):
+                    T.tma_copy(tile[i, :, :], C[turn * parts + i, :, :])
+                T.tma_store_arrive()
+            T.tma_store_wait(0, read=False)
+
+    return stored_in_groups
+
+
+def told_when_copied(rounds: int, width: int, squares: bool) -> PrimFunc:
+    """One group starts copies and goes on; a barrier tells the other when they have come. `squares`: it multiplies the tile by itself."""
+
+    @T.prim_func
+    def told_when_copied(A: T.Tensor((rounds, 64, width), F16), C: T.Tensor((64, 64), F32)):  # type: ignore[valid-type]
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((2, 64, 64), F16)
+            acc, sums = T.alloc_fragment((64, 64), F32), T.alloc_fragment((64, 64), F32)
+            ready, free = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128])
+            with T.ws(1):
+                for i in range(rounds):
+                    T.barrier_wait(free[i % 2], ((i // 2) % 2) ^ 1)
+                    T.copy(A[i, 0:64, 0:64], tile[i % 2, :, :])
+                    T.cp_async_barrier_noinc(ready[i % 2])
+            with T.ws(0):
+                T.clear(acc)
+                for i in range(rounds):
+                    T.barrier_wait(ready[i % 2], (i // 2) % 2)
+                    if squares:
+                        T.wgmma_gemm(tile[i % 2, :, :], tile[i % 2, :, :], sums, clear_accum=True)
+                        T.wait_wgmma(0)
+                    for r, c in T.Parallel(64, 64):
+                        acc[r, c] += sums[r, c] if squares else tile[i % 2, r, c]
+                    T.barrier_arrive(free[i % 2])
+                T.copy(acc, C)
+
+    return told_when_copied

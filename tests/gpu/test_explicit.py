@@ -66,6 +66,28 @@ def test_attention_of_two_consumers() -> None:
     np.testing.assert_allclose(o, weights / weights.sum(1, keepdims=True) @ v.astype(np.float64), atol=4e-3)
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_groups_of_stores_that_the_author_closes(parts: int) -> None:
+    a, c = random(14, 4 * parts, 32, 64).astype(np.float32), np.zeros((4 * parts, 32, 64), np.float32)
+    run(programs.stored_in_groups(parts), a, c)
+    np.testing.assert_array_equal(c, 2 * a)
+    source = translate_gpu(programs.stored_in_groups(parts).kernel, "sm_90a")[0].text.partition('extern "C"')[2]
+    before_wait = source.partition("tma_store_arrive")[0]
+    assert source.count("twb_tma_store_3d") == parts and "twb_bulk_commit" not in before_wait and before_wait.count("twb_sync") == 1
+
+
+@pytest.mark.parametrize(("width", "squares", "waits"), [(64, False, False), (72, True, True), (67, False, True)])
+def test_a_barrier_is_told_when_copies_have_come(width: int, squares: bool, waits: bool) -> None:
+    """The threads wait themselves for rows of odd bytes, and for what warp groups read."""
+    a, c = random(15, 5, 64, width), np.zeros((64, 64), np.float32)
+    program = programs.told_when_copied(5, width, squares)
+    run(program, a, c)
+    tiles = a[:, :, :64].astype(np.float64)
+    np.testing.assert_allclose(c, sum(t @ t for t in tiles) if squares else tiles.sum(0), atol=2e-3, rtol=1e-4)
+    source = translate_gpu(program.kernel, "sm_90a")[0].text.partition('extern "C"')[2]
+    assert ("twb_cp_async_arrive(" in source) != waits and ("twb_cp_async<16>" in source) == (width != 67)
+
+
 def test_roles_by_thread_index() -> None:
     a, c = random(11, 3, 64, 64), np.zeros((64, 64), np.float32)
     run(programs.by_thread_index(3), a, c)

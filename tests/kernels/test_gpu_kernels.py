@@ -63,7 +63,7 @@ def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule |
     if dtype == "int8":
         assert np.array_equal(got, want)
         return
-    lost = 2.1 * 2.0**-11 if dtype == "tfloat32" else 0.0  # of the factors, by the instruction
+    lost = 2.1 * 2.0**-10 if dtype == "tfloat32" else 0.0  # of the factors, which are rounded, or cut by warp groups
     assert np.all(np.abs(got - want) <= (k * ONE + lost) * size + rounding("float32" if dtype == "tfloat32" else dtype) * np.abs(want))
 
 
@@ -80,7 +80,8 @@ def test_scaled_gemm_of_eight_bits(shape: tuple[int, int, int], target: str) -> 
     a, b, scale = random(1, m, k, dtype="float8_e4m3fn"), random(2, n, k, dtype="float8_e4m3fn"), np.array([0.37], np.float32)
     got = wide(gemm.scaled_gemm(m, n, k, target=target.replace("80", "89"))(a, b, scale))
     want = wide(scale) * (wide(a) @ wide(b).T)
-    assert np.all(np.abs(got - want) <= k * ONE * (np.abs(wide(a)) @ np.abs(wide(b)).T) + 1.01 * rounding("bfloat16") * np.abs(want))
+    lost = 2.0**-11 if target.endswith("sm_90a") else 0.0  # by warp groups, which add up 128 products in 14 bits: several times what is usual
+    assert np.all(np.abs(got - want) <= (k * ONE + lost) * (np.abs(wide(a)) @ np.abs(wide(b)).T) + 1.01 * rounding("bfloat16") * np.abs(want))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -205,6 +206,7 @@ def test_a_target_says_which_schedule() -> None:
         ((4096, 4096, 4096), "float16", "sm_90a", "128x256x64 s4 t256"), ((2048, 2048, 2048), "bfloat16", "sm_90a", "128x256x64 s4 t256"),
         ((1024, 1024, 1024), "float16", "sm_90a", "64x128x64 s6 t128"), ((4096, 4096, 4096), "float8_e4m3fn", "sm_90a", "128x256x128 s4 t256"),
         ((8192, 8192, 8192), "int8", "sm_90a", "128x256x128 s4 t256"), ((8192, 8192, 8192), "tfloat32", "sm_90a", "128x256x32 s4 t256"),
+        ((1000, 3000, 5000), "float16", "sm_90a", "128x192x64 s5 t256"),  # 128 blocks: one wave
         ((16, 8192, 8192), "float16", "sm_90a", "16x64x128 s6 t128"), ((64, 8192, 8192), "float16", "sm_90a", "64x64x128 s6 t128"),
         ((4096, 4096, 4096), "float16", "sm_80", "128x128x32 s3 t128"), ((1024, 1024, 1024), "float16", "sm_80", "128x128x32 s3 t128"),
         ((4096, 4096, 4096), "int8", "sm_80", "128x128x64 s3 t128"), ((4096, 4096, 4096), "float16", "sm_90", "128x128x32 s3 t128"),

@@ -19,6 +19,7 @@ from ..ir.build import cast
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Apart, Element
 from ..ir.stmt import Region
+from .int_ranges import divide_within, mod_within
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -269,8 +270,15 @@ class Bounds:
                 return (None if low is None else -(-low // int(d)) if low < 0 else low // int(d)), (None if high is None else max(0, high) // int(d))
             case Binary("floormod", _, Const(d)) if int(d) > 0:
                 return 0, int(d) - 1
+            case Binary("floordiv" | "floormod" as op, x, y) if not isinstance(y, Const):
+                return self._quotient(op, x, y)
             case Binary("truncmod", x, Const(d)) if int(d) > 0:
                 return (0 if self._is_natural(x) else 1 - int(d)), int(d) - 1
+            case Binary("floordiv" | "floormod" | "truncdiv" | "truncmod" as op, x, y):
+                above, by = self.interval(x), self.interval(y)
+                if above[0] is None or above[0] < 0 or by[0] is None or by[0] < 1:
+                    return _of_type(a.dtype)
+                return mod_within(above, by) if op.endswith("mod") else divide_within(above, by)
             case Binary("min", x, y):
                 (a0, a1), (b0, b1) = self.interval(x), self.interval(y)
                 return (None if a0 is None or b0 is None else min(a0, b0)), _least(a1, b1)
@@ -300,6 +308,15 @@ class Bounds:
                 return _of_type(a.dtype)
             case _:
                 return _of_type(a.dtype)
+
+    def _quotient(self, op: str, x: Expr, y: Expr) -> Interval:
+        """Of a division by what is not known but above 0."""
+        (low, high), (least, most) = self.interval(x), self.interval(y)
+        if least is None or least <= 0:
+            return None, None
+        if op == "floormod":
+            return 0, None if most is None else most - 1
+        return (0, None if high is None else high // least) if low is not None and low >= 0 else (None, None)
 
     def _narrow_sum(self, a: Binary, x: Expr, y: Expr) -> Interval:
         """Narrow integers wrap, so the sum of ranges counts only if it fits."""

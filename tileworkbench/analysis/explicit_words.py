@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ..base.errors import UnsupportedError
-from ..ir.explicit import Asked, InGroups, StartBarriers, TensorMove, WaitStarted, is_explicit
+from ..ir.explicit import Asked, InGroups, Push, StartBarriers, TensorMove, WaitStarted, is_explicit
 from ..ir.node import Node, walk
 from ..ir.stmt import Gemm, Kernel
 
 _COPY = "use T.copy, which waits for itself and needs no barrier"
+_ALONE = "let each block work for itself: blocks pass data on through global memory, from one launch to the next"
 _INSTEAD = {
     "ws": "write the body without roles: T.Pipelined overlaps copies and products",
     "wgmma_gemm": "use T.gemm, which is complete when it returns", "wait_wgmma": "leave it out: T.gemm is complete when it returns",
     "named_barrier_arrive": "use T.sync_threads()", "named_barrier_sync": "use T.sync_threads()", "sync_threads": "use T.sync_threads()",
+    **dict.fromkeys(("cluster_sync", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "alloc_cluster_barrier", "copy_cluster"), _ALONE),
     "fence_proxy_async": "leave it out: what T.copy, T.gemm and T.sync_threads need is placed by the compiler",
 }  # fmt: skip
 
@@ -35,14 +37,21 @@ def needs_sm_90(node: Node) -> bool:
     return _word(node)[1] == 90
 
 
+def is_of_threads(node: Node) -> bool:
+    """Whether a word of sm_90 has a meaning where threads are visible: each one does it."""
+    return isinstance(node, Asked) and node.name in ("twb_cluster_sync", "twb_cluster_arrive", "twb_cluster_arrive_relaxed", "twb_cluster_wait")
+
+
 def _word(node: Node) -> tuple[str, int]:
     match node:
         case InGroups():
             return "ws", 90
         case Asked(word=word, arch=arch):
             return word, arch
-        case StartBarriers():
-            return "alloc_barrier", 90
+        case StartBarriers(of_cluster=of_cluster):
+            return "alloc_cluster_barrier" if of_cluster else "alloc_barrier", 90
+        case Push():
+            return "copy_cluster", 90
         case TensorMove():
             return "tma_copy", 90
         case WaitStarted():

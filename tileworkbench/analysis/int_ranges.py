@@ -56,6 +56,22 @@ def mod_range(a: Range, by: int) -> Range:
     return a if low is not None and high is not None and low >= 0 and high < by else (0, by - 1)
 
 
+def divide_within(a: Range, by: Range) -> Range:
+    """x // y, for x not below 0 and y above 0.
+
+    >>> divide_within((0, 40), (2, 8)), mod_within((0, 40), (2, 8)), mod_within((0, 3), (2, None))
+    ((0, 20), (0, 7), (0, 3))
+    """
+    low = 0 if a[0] is None or by[1] is None else a[0] // by[1]
+    return low, (None if a[1] is None or by[0] is None else a[1] // by[0])
+
+
+def mod_within(a: Range, by: Range) -> Range:
+    """x % y, for x not below 0 and y above 0."""
+    ends = [end for end in (a[1], None if by[1] is None else by[1] - 1) if end is not None]
+    return 0, (min(ends) if ends else None)
+
+
 def bit_ceiling(op: str, a: Range, b: Range) -> Range:
     """x & y, x | y or x ^ y of int32."""
     if a[0] is None or a[1] is None or b[0] is None or b[1] is None:

@@ -98,16 +98,18 @@ def matrix_unit(problem: Problem, arch: int) -> MatrixUnit:
 
 
 def _is_for_groups(p: Problem) -> bool:
-    """Whether warp groups can share the tile: rows in 64s, columns in 8s, and 8-bit operands with k along their rows.
+    """Whether warp groups can share the tile: rows in 64s, columns in 8s, and operands of other than 16 bits with k along their rows.
 
-    tf32 is rounded on its way to registers, past which warp groups read.
+    Of float32 they read the upper 19 bits: what the tensor copy engine brings is rounded to these, what threads store is cut.
+    Source: CUTLASS 3.8, sm90_mma_tma_gmma_ss_warpspecialized.hpp, on ConvertF32toTF32A.
     """
     groups = p.threads // GROUP
     whole = p.in_forms and groups > 0 and p.threads % GROUP == 0 and p.m % (64 * groups) == 0 and p.n % 8 == 0 and p.n <= 256
     if p.c.is_int and p.n > 32 and p.n % 16:
         return False
-    along = p.a.bits == 16 or (p.a.bits == 8 and not p.trans_a and p.trans_b)
-    return whole and along and not (p.a_in_registers and p.trans_a)
+    along = p.a.bits == 16 or (not p.trans_a and p.trans_b)
+    rounded = p.a.bits == 32 and p.a_in_registers  # values of threads, which mma.sync rounds
+    return whole and along and not rounded and not (p.a_in_registers and p.trans_a)
 
 
 def _grids(p: Problem) -> Iterator[tuple[int, int]]:

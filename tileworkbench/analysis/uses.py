@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..ir.device import DeviceCall, Registers
-from ..ir.explicit import TensorMove
+from ..ir.explicit import Push, TensorMove
 from ..ir.expr import AddressOf, Buffer, Load, Var
 from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
+from ..ir.send import SendTile
 from ..ir.stmt import Atomic, Collective, Copy, Fill, For, Gemm, Launch, Let, ParallelFor, PipelinedFor, Print, Reduce, Region, Scan, Store
 
 
@@ -63,7 +64,10 @@ def _add(node: Node, out: Uses) -> None:
             out.read |= {a, b}
         case Store(buffer) | SetElement(buffer) | Declare(buffer):
             out.written.add(buffer)
-        case Copy(dst=dst) | TensorMove(dst=dst) | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst):
+        case (
+            Copy(dst=dst) | TensorMove(dst=dst) | Push(dst=dst) | SendTile(dst=dst)
+            | Fill(dst=dst) | Reduce(dst=dst) | Scan(dst=dst) | Atomic(dst=dst)
+        ):  # fmt: skip
             out.written.add(dst.buffer)
             if isinstance(node, Atomic) and node.result is not None:
                 out.bound.add(node.result)

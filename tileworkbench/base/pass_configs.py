@@ -9,6 +9,27 @@ True
 
 from __future__ import annotations
 
+from ast import literal_eval
+from collections.abc import Iterable
+
+FAST_ACCUMULATE = "tl.fast_accumulate"  # of ours: sums of float8 stay in the matrix unit, which keeps 14 bits of them (`transform/promote_sums.py`)
+MEANT = frozenset({FAST_ACCUMULATE})
+
+
+def is_asked(hints: Iterable[tuple[str, str]], key: str) -> bool:
+    """Whether `T.annotate_pass_configs`, as a launch records it, or a compilation, as a kernel does, sets `key`.
+
+    >>> hint = ("annotate_pass_configs", "{'tl.fast_accumulate': True}")
+    >>> is_asked([hint], FAST_ACCUMULATE), is_asked([(FAST_ACCUMULATE, "False")], FAST_ACCUMULATE)
+    (True, False)
+    """
+    for hint, text in hints:
+        if hint == key or hint == "annotate_pass_configs" and key in text:
+            value = literal_eval(text)
+            if value.get(key) if isinstance(value, dict) else value:
+                return True
+    return False
+
 
 class _ByName(type):
     """`PassConfigKey.TL_X_Y` is the key `tl.x_y`, for any name: TileLang adds some with every release."""

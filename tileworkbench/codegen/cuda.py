@@ -15,7 +15,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError, UnsupportedError
 from ..ir.build import index, mul
-from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers
+from ..ir.device import GRID_WAIT, DeviceCall, DeviceValue, MapOf, Registers
 from ..ir.expr import Buffer, CallExtern, Const, Expr, Select, Var
 from ..ir.lowered import Address, AllocateGlobal, Declare, Element, Fail, Grid, LoadVector, Loop, PrintLine, SetElement, StoreVector, Tile
 from ..ir.node import replace, walk
@@ -123,7 +123,8 @@ class _Emitter(CStatements):
             # where threads hand registers to others, the compiler must know how many each has at first: all that one block of a multiprocessor has
             shifts = any(isinstance(n, DeviceCall) and "set_max_registers" in n.name for x in grid.body for n in walk(x))
             bounds = f"{count}, 1" if shifts else str(count)
-            with out.block(f'extern "C" __global__ void __launch_bounds__({bounds}) {c_name(grid.name)}({", ".join(texts)})'):
+            together = f"__cluster_dims__{grid.cluster} " if grid.cluster != (1, 1, 1) else ""
+            with out.block(f'extern "C" __global__ void {together}__launch_bounds__({bounds}) {c_name(grid.name)}({", ".join(texts)})'):
                 for line in lines:
                     out.line(line)
                 for var, axis in zip(grid.vars, "xyz", strict=False):
@@ -138,7 +139,9 @@ class _Emitter(CStatements):
         out.line()
         extents = (*grid.extents, index(1), index(1))[:3]
         block = (*grid.threads, 1, 1)[:3]
-        return CudaKernel(c_name(grid.name), (extents[0], extents[1], extents[2]), (block[0], block[1], block[2]), tuple(params), grid.scratch_bytes)
+        sizes = (extents[0], extents[1], extents[2]), (block[0], block[1], block[2])
+        waits = any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for s in grid.body for n in walk(s))
+        return CudaKernel(c_name(grid.name), *sizes, tuple(params), grid.scratch_bytes, grid.cluster, is_programmatic=waits)
 
     def tile(self, tile: Tile, is_written: bool) -> None:
         """Where a tile lies, or what it is a view of."""

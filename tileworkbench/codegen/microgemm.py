@@ -123,48 +123,49 @@ def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: 
     """Products of one file share the kernels of the same cut and types."""
     sums = f"_{suffix(spec.sum)}" if spec.sum != spec.acc else ""
     edge = f"_t{tail}" if tail != plan.lanes else ""
-    kind = "_columns" * spec.trans_a + "_uneven" * _is_uneven(spec, plan)
+    kind = "_columns" * spec.trans_a + "_packed" * plan.pack_b + "_uneven" * _is_uneven(spec, plan)
     return f"twb_{rows}x{vectors}_v{plan.lanes}{suffix(spec.acc)}{sums}{edge}{kind}"
 
 
 # ---------------------------------------------------------------------------------------------- kernels
-UNROLL = 2  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
+UNROLL = 4  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
+NEAR_ROWS = 3  # rows of a that one pointer reaches: with more, gcc keeps sums of strides in memory
 LINE = 64  # bytes of a cache line
 LONG = 256  # steps after which c, asked for at the start, may have left the first cache again
 NEAR_END = 64  # steps before the end, when a long kernel asks for all lines of c
 
 
 def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> Part:
-    """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides. The last row is row `last`, which a shorter panel does twice."""
+    """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides, rows of a packed b follow each other.
+
+    The last row is row `last`, which a shorter panel does twice.
+    """
     acc, lanes = c_type(spec.acc), plan.lanes
     vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
     name = _kernel_name(spec, plan, rows, vectors, tail)
     at_row = [*map(str, range(rows - 1)), "last"]
     cells = [_Cell(f"c{i}_{j}", f"{at_row[i]} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc
-    parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, int64_t ldb, {c_type(spec.sum)} *c, int64_t ldc, int64_t last, int clear"
+    apart = "" if plan.pack_b else "int64_t ldb, "
+    parameters = f"int64_t k, const {acc} *a, int64_t lda, const {acc} *b, {apart}{c_type(spec.sum)} *c, int64_t ldc, int64_t last, int clear"
     out = [f"    __builtin_prefetch(c + {i} * ldc, 1);" for i in at_row]
     for i in range(rows):
         out.append(f"    {vector} " + ", ".join(f"{x.name} = {{0}}" for x in cells[i * vectors : (i + 1) * vectors]) + ";")
-    out.append("    int64_t x = 0;")
-    step = [f"const {vector} " + ", ".join(f"b{j} = *(const {vector} *)(b + {j * lanes})" for j in range(vectors)) + ";"]
-    for i in range(rows):
-        terms = " ".join(f"c{i}_{j} += a{i} * b{j};" for j in range(vectors))
-        at = f"a[x * lda + {at_row[i]}]" if spec.trans_a else f"a[{at_row[i]} * lda + x]"
-        step.append(f"const {vector} a{i} = {at} - ({vector}){{0}}; {terms}")
-    step.append("b += ldb; x++;")
+    steps = _Steps(spec, plan, rows, vectors)
     ask = " ".join(f"__builtin_prefetch(row + {j}, 1);" for j in range(0, vectors * lanes, LINE * 8 // spec.sum.bits))
     out += [
+        *(f"    {line}" for line in steps.start()),
         f"    for (int64_t end = k < {LONG} ? k : k - {NEAR_END};; end = k) {{",
-        f"        while (x < end - {UNROLL - 1}) {{",
-        *(["            {", *(f"                {t}" for t in step), "            }"] * UNROLL),
+        f"        for (; x < end - {UNROLL - 1}; x += {UNROLL}) {{",
+        *(f"            {line}" for u in range(UNROLL) for line in steps.step(u)),
+        f"            {steps.advance(UNROLL)}",
         "        }",
         "        if (end == k) break;",
         f"        for (int64_t i = 0; i < {rows}; i++) {{ const {c_type(spec.sum)} *row = c + (i < {rows - 1} ? i : last) * ldc; {ask} }}",
         "    }",
     ]  # fmt: skip
     if _is_uneven(spec, plan):
-        out += ["    if (x < k) {", *(f"        {t}" for t in step), "    }"]
+        out += ["    for (; x < k; x++) {", *(f"        {line}" for line in steps.step(0)), f"        {steps.advance(1)}", "    }"]
     if converts:
         out.append(f"    {result} r, old = {{0}};")
         for x in cells:
@@ -174,6 +175,66 @@ def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) 
         out += ["    if (!clear) {", *(f"        {x.add(result, lanes)}" for x in cells), "    }"]
         out += [f"    {x.store(result, x.name, lanes)}" for x in cells]
     return Part(f"void {name}({parameters})", (*out, "}"), tuple(_types(spec, plan)))
+
+
+class _Steps(NamedTuple):
+    """The steps of k, with all strides in bytes: an address of a processor then holds as much of the arithmetic as it can."""
+
+    spec: GemmSpec
+    plan: GemmPlan
+    rows: int
+    vectors: int
+
+    @property
+    def size(self) -> int:
+        return self.spec.acc.bits // 8
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a packed b."""
+        return self.vectors * self.plan.lanes * self.size
+
+    @property
+    def pointers(self) -> dict[str, str]:
+        """The pointers into a that walk along k, and the row (the column of a transposed a) of each."""
+        if self.spec.trans_a:
+            return {"a0": "0"}
+        near = {f"a{i}": f"{i} * lda" for i in range(0, max(self.rows - 1, 1), NEAR_ROWS)}
+        return {**near, "a_last": "last * lda"} if self.rows > 1 else near
+
+    def start(self) -> list[str]:
+        """The lines before the first step."""
+        strides = "lda" if self.plan.pack_b else f"lda *= {self.size}, ldb"
+        return [
+            f"{strides} *= {self.size}; /* bytes */",
+            f"const char *b0 = (const char *)b, {', '.join(f'*{p} = (const char *)a + {row}' for p, row in self.pointers.items())};",
+            "int64_t x = 0;",
+        ]
+
+    def step(self, u: int) -> list[str]:
+        """Step `u` of a turn: one row of b, one value of each row of a."""
+        vector, value = vector_name(self.spec.acc, self.plan.lanes), c_type(self.spec.acc)
+        is_packed = self.plan.pack_b
+        at = f"b0 + {u * self.row_bytes}" if is_packed else "b0"
+        parts = range(0, self.row_bytes, self.row_bytes // self.vectors)
+        out = ["{", f"    const {vector} " + ", ".join(f"b_{j} = *(const {vector} *)({at} + {byte})" for j, byte in enumerate(parts)) + ";"]
+        for i in range(self.rows):
+            terms = " ".join(f"c{i}_{j} += v{i} * b_{j};" for j in range(self.vectors))
+            out.append(f"    const {vector} v{i} = *(const {value} *)({self._at(i, u)}) - ({vector}){{0}}; {terms}")
+        return [*out, *([] if is_packed else ["    b0 += ldb;"]), "}"]
+
+    def _at(self, i: int, u: int) -> str:
+        """The address of row i's value in step u."""
+        is_last = i > 0 and i == self.rows - 1
+        if self.spec.trans_a:
+            return f"a0 + {u} * lda + " + (f"last * {self.size}" if is_last else f"{i * self.size}")
+        place = "a_last" if is_last else f"a{i - i % NEAR_ROWS} + {i % NEAR_ROWS} * lda"
+        return f"{place} + {u * self.size}"
+
+    def advance(self, steps: int) -> str:
+        """Walk the pointers `steps` steps on."""
+        by = f"{steps} * lda" if self.spec.trans_a else str(steps * self.size)
+        return " ".join([*(f"{p} += {by};" for p in self.pointers), *([f"b0 += {steps * self.row_bytes};"] if self.plan.pack_b else [])])
 
 
 class _Cell(NamedTuple):
@@ -296,6 +357,6 @@ def _call(spec: GemmSpec, plan: GemmPlan, panels: Run, vectors: int, tail: int, 
     a, c = ("pa" if plan.pack_a else "a"), ("pc" if plan.widen_c else "c")
     a_at = f"{a} + {k0} * {plan.lda} + i" if spec.trans_a else f"{a} + i * {plan.lda} + {k0}"
     b_at = f"pb + j * {plan.k_block}" if plan.whole_b else "pb" if plan.pack_b else f"b + {k0} * {spec.ldb} + j"
-    ldb = vectors * plan.lanes if plan.pack_b else spec.ldb
+    ldb = "" if plan.pack_b else f"{spec.ldb}, "
     name = _kernel_name(spec, plan, plan.kernel_rows(panels), vectors, tail)
-    return f"{name}({k}, {a_at}, {plan.lda}, {b_at}, {ldb}, {c} + i * {plan.ldc} + j, {plan.ldc}, {panels.size - 1}, {clear});"
+    return f"{name}({k}, {a_at}, {plan.lda}, {b_at}, {ldb}{c} + i * {plan.ldc} + j, {plan.ldc}, {panels.size - 1}, {clear});"

@@ -17,11 +17,11 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
     def one(head: str, op: str, rest: str, host: str, says: str) -> DeviceFunction:
         return pair(head, f'asm volatile("{op}" :: {_AT}{rest} : "memory");', host, says, least_arch=90)
 
-    remote = (
-        'asm volatile("{\\n.reg .b32 ra;\\nmapa.shared::cluster.u32 ra, %0, %1;\\nmbarrier.arrive.shared::cluster.b64 _, [ra];\\n}" :: '
-        + _AT
-        + ', "r"(rank) : "memory");'
-    )
+    def remote(op: str, more: str = "") -> str:
+        return (
+            f'asm volatile("{{\\n.reg .b32 ra;\\nmapa.shared::cluster.u32 ra, %0, %1;\\nmbarrier.{op};\\n}}" :: {_AT}, "r"(rank){more} : "memory");'
+        )
+
     attempt = (
         'uint32_t ok;\nasm volatile("{\\n.reg .pred p;\\nmbarrier.%s.parity.shared::cta.b64 p, [%%1], %%2;\\nselp.u32 %%0, 1, 0, p;\\n}" : "=r"(ok) : '
         + _AT
@@ -58,9 +58,45 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
         ),
         pair(
             f"void twb_mbarrier_arrive_at({_BAR}, uint32_t rank)",
-            remote,
+            remote("arrive.shared::cluster.b64 _, [ra]"),
             "twbe_mbarrier_arrive(bar.at, rank, 1);",
-            "Arrive once at the same barrier of block `rank` of the cluster.",
+            "Arrive once at the same barrier of block `rank` of the cluster, done with what was read before.",  # .release.cluster costs a MEMBAR.GPU
+            least_arch=90,
+        ),
+        pair(
+            f"void twb_mbarrier_release_at({_BAR}, uint32_t rank)",
+            remote("arrive.release.cluster.shared::cluster.b64 _, [ra]"),
+            "twbe_mbarrier_arrive(bar.at, rank, 1);",
+            "Arrive once at the same barrier of block `rank` of the cluster, and show it what was written there before.",
+            least_arch=90,
+        ),
+        pair(
+            f"void twb_mbarrier_arrive_expect_at({_BAR}, uint32_t rank, uint32_t bytes)",
+            remote("arrive.expect_tx.shared::cluster.b64 _, [ra], %2", ', "r"(bytes)'),
+            "twbe_mbarrier_expect(bar.at, rank, bytes); twbe_mbarrier_arrive(bar.at, rank, 1);",
+            "Announce `bytes` of copies to the same barrier of block `rank` of the cluster, and arrive there once.",
+            least_arch=90,
+        ),
+        same(
+            f"void twb_mbarrier_arrive_cluster({_BAR}, uint32_t ranks)",
+            "twb_sync_warp(); if (twb_lane() < ranks) twb_mbarrier_arrive_at(bar, twb_lane());",
+            "Arrive once for the whole warp at the barrier of each of the cluster's `ranks` blocks, after all lanes have come here: a lane for each.",
+            "twb_sync_warp",
+            "twb_lane",
+            "twb_mbarrier_arrive_at",
+            least_arch=90,
+        ),
+        pair(
+            f"void twb_mbarrier_arrive_cluster_if({_BAR}, uint32_t ranks, bool really)",
+            "uint32_t go = really && twb_lane() < ranks;\n"
+            'asm volatile("{\\n.reg .pred p;\\n.reg .b32 ra;\\nsetp.ne.b32 p, %1, 0;\\n'
+            '@p mapa.shared::cluster.u32 ra, %0, %2;\\n@p mbarrier.arrive.shared::cluster.b64 _, [ra];\\n}" :: '
+            + _AT
+            + ', "r"(go), "r"(twb_lane()) : "memory");',
+            "if (really && twb_lane() < ranks) twb_mbarrier_arrive_at(bar, twb_lane());",
+            "Arrive once for the whole warp, if `really`, in each of the cluster's `ranks` blocks, after its products have ended: no branch, no barrier.",
+            "twb_lane",
+            "twb_mbarrier_arrive_at",
             least_arch=90,
         ),
         same(
@@ -118,6 +154,16 @@ def mbarrier_functions() -> tuple[DeviceFunction, ...]:
             "twbe_mbarrier_try(bar.at, parity, 2);",
             "Wait until the phase of this parity has completed.",
             "twb_mbarrier_try_wait",
+            least_arch=90,
+        ),
+        pair(
+            f"void twb_mbarrier_wait_cluster({_BAR}, uint32_t parity)",
+            "uint32_t ok;\n"
+            'do asm volatile("{\\n.reg .pred p;\\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\\nselp.u32 %0, 1, 0, p;\\n}" : "=r"(ok) : '
+            + _AT
+            + ', "r"(parity) : "memory");\nwhile (!ok);',
+            "twbe_mbarrier_try(bar.at, parity, 2);",
+            "The same, and see what other blocks of the cluster have written here.",
             least_arch=90,
         ),
         pair(

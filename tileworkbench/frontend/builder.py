@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from ..base.dtypes import DType
@@ -45,6 +46,12 @@ class LaunchState:
     allocs: list[Buffer] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     threads_used: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def threads_in_all(self) -> int:
+        """The threads of a block."""
+        return prod(self.threads)
 
     def thread_index(self, dim: int = 0) -> Var:
         """The thread index of `dim`; from now on the threads of this launch are visible."""
@@ -201,7 +208,7 @@ class Builder:
         self.launch = None
         self.emit(Launch(
             state.grid, state.block_vars, state.threads, state.thread_vars, tuple(state.allocs), body, state.threads_used, tuple(state.hints),
-            span=state.span,
+            cluster=state.cluster, span=state.span,
         ))  # fmt: skip
 
     def finish(self) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from math import prod
 from typing import Any
 
 from ..base.errors import TileRuntimeError, TileSyntaxError, TileTypeError, TileValueError
@@ -21,14 +22,15 @@ SCOPES = {
     "global": "global", "shared": "shared", "shared.dyn": "shared", "local.fragment": "fragment", "fragment": "fragment", "local": "local",
     "local.var": "var", "var": "var",
 }  # fmt: skip
+MOST_BLOCKS = 8  # of a cluster on any GPU that has them. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
 
 
 # ---------------------------------------------------------------------------------------------- launches
 class LaunchContext:
     """`with T.Kernel(...) as (bx, by):`; entering opens the launch and gives the block indices."""
 
-    def __init__(self, builder: Builder, grid: tuple[Expr, ...], threads: tuple[int, ...]) -> None:
-        self.builder, self.grid, self.threads = builder, grid, threads
+    def __init__(self, builder: Builder, grid: tuple[Expr, ...], threads: tuple[int, ...], cluster: tuple[int, int, int]) -> None:
+        self.builder, self.grid, self.threads, self.cluster = builder, grid, threads, cluster
         self.names: tuple[str, ...] = ()
         self.scope: Scope | None = None
         self.span = here()
@@ -41,7 +43,7 @@ class LaunchContext:
         names = self.names if len(self.names) == len(self.grid) else ("bx", "by", "bz")
         blocks = tuple(Var(builder.fresh(n), hint=n) for n, _ in zip(names, self.grid, strict=False))
         threads = tuple(Var(builder.fresh(n), hint=n) for n, _ in zip(("tx", "ty", "tz"), self.threads, strict=False))
-        self.scope = builder.open_launch(LaunchState(self.grid, blocks, self.threads, threads, self.span))
+        self.scope = builder.open_launch(LaunchState(self.grid, blocks, self.threads, threads, self.span, cluster=self.cluster))
         if len(self.names) > 1 and len(self.names) != len(blocks):
             extents = f"{len(blocks)} grid extent{'s' * (len(blocks) > 1)}"
             raise TileValueError(f"T.Kernel has {extents}, but {len(self.names)} names after `as`", span=self.span, hint="give one name per extent")
@@ -53,7 +55,7 @@ class LaunchContext:
 
 
 @impl(words.Kernel)
-def _kernel(*blocks: Any, threads: Any = None, prelude: Any = None) -> Any:
+def _kernel(*blocks: Any, threads: Any = None, prelude: Any = None, cluster_dims: Any = None) -> Any:
     builder = current("T.Kernel")
     builder.before_launch()
     if builder.launch is not None:
@@ -70,12 +72,12 @@ def _kernel(*blocks: Any, threads: Any = None, prelude: Any = None) -> Any:
         raise TileValueError(f"a grid of {total} blocks would never end", hint="let one block do more: larger tiles, or a loop in the block")
     if prelude:
         builder.imports.append(str(prelude))
-    return LaunchContext(builder, grid, _threads(threads))
+    return LaunchContext(builder, grid, _threads(threads), _cluster(cluster_dims, len(grid)))
 
 
 @impl(words.ClusterKernel)
 def _cluster_kernel(*blocks: Any, cluster_dims: Any = None, threads: Any = None, prelude: Any = None) -> Any:
-    return _kernel(*blocks, threads=threads, prelude=prelude)
+    return _kernel(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)
 
 
 def _threads(threads: Any) -> tuple[int, ...]:
@@ -90,6 +92,23 @@ def _threads(threads: Any) -> tuple[int, ...]:
     if min(sizes) <= 0:
         raise TileValueError(f"threads must be positive, got {threads}", hint="128 is a good start")
     return sizes
+
+
+def _cluster(dims: Any, axes: int) -> tuple[int, int, int]:
+    """Blocks of a cluster along x, y, z. Raises: TileTypeError, TileValueError."""
+    given = [] if dims is None else list(dims) if isinstance(dims, tuple | list) else [dims]
+    try:
+        sizes = [operator.index(d) for d in given]
+    except TypeError:
+        raise TileTypeError(f"cluster_dims must be ints known when the kernel is built, got {dims!r}") from None
+    if len(sizes) > 3 or any(d < 1 for d in sizes):
+        raise TileValueError(f"cluster_dims={dims!r} is no shape of blocks", hint="one to three positive ints, x first: cluster_dims=(2, 1, 1)")
+    if prod(sizes) > MOST_BLOCKS:
+        raise TileValueError(f"a cluster of {prod(sizes)} blocks; every GPU with clusters has room for {MOST_BLOCKS}", hint="cluster_dims=(2, 1, 1)")
+    if any(d > 1 for d in sizes[axes:]):
+        raise TileValueError(f"cluster_dims={dims!r} counts blocks along an axis that the grid does not have", hint="give as many as grid extents")
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    return x, y, z
 
 
 # ---------------------------------------------------------------------------------------------- loops

@@ -13,6 +13,7 @@ from ..base.dtypes import DType
 from .expr import Buffer, Expr
 from .stmt import Body, Region, Stmt
 
+GRID_WAIT = "twb_grid_wait"  # a launch that calls it may start before the kernel ahead of it in the stream has ended
 SMS = "twb_sms"  # in a grid's extents: the multiprocessors of the device, for grids that stay
 
 
@@ -71,13 +72,16 @@ class DeviceCall(Stmt):
 @dataclass(frozen=True, slots=True)
 class Specialised(Stmt):
     """A whole launch in two roles. The first thread of the block does `setup`, all meet; then the launch's threads do `consumers`, a block's program,
-    while one thread beyond them does `producer`, a thread's program. `registers`: how many each thread of (producer, consumers) may have; (0, 0): as
-    they are."""
+    while one thread beyond them does `producer`, a thread's program, and one of another warp `storer`, if that does anything. `registers`: how many
+    each thread of (producer, consumers) may have; (0, 0): as they are. `reaches_out`: blocks of the cluster touch each other's memory, so they come
+    together before and after."""
 
     setup: Body
     producer: Body
     consumers: Body
     registers: tuple[int, int] = (0, 0)
+    reaches_out: bool = False
+    storer: Body = ()
 
 
 @dataclass(frozen=True, slots=True)

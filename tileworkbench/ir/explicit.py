@@ -19,6 +19,7 @@ from .stmt import Launch, Region, Stmt
 EXPLICIT = "explicit_sm_90"
 GROUP = 128  # threads of a warp group
 BARRIER = DType("uint64")
+ASYNC_ARRIVAL, CLOSE_STORES = "twb_cp_async_arrive", "twb_bulk_commit"  # what `Asked` calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,14 @@ class Asked(DeviceCall):
 
 @dataclass(frozen=True, slots=True)
 class StartBarriers(Stmt):
-    """Make the elements of `buffer` barriers, before anything else in the block: a phase of element i takes `counts[i]` arrivals."""
+    """Make the elements of `buffer` barriers, before anything else in the block: a phase of element i takes `counts[i]` arrivals.
+
+    `of_cluster`: other blocks of the cluster may arrive too.
+    """
 
     buffer: Buffer
     counts: tuple[int, ...]
+    of_cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,27 @@ class TensorMove(Stmt):
     """Let the tensor copy engine copy a box between a tile and an array, in dims as in `Copy`; one thread of the party starts it.
 
     To a tile, `barrier` expects the bytes and is told when they have come. From a tile there is none: the copy joins the thread's group of stores.
+    With a `mask` of blocks of the cluster, bit i for rank i, what its first block copies goes to that place of each of them, whose own barriers
+    expect it; blocks outside of it copy for themselves. `rank` is this block's.
     """
 
     src: Region
     dst: Region
+    barrier: AddressOf | None = None
+    mask: int = 0
+    rank: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Push(Stmt):
+    """Copy a tile to the place of `dst` in block `block` of the cluster, whose `barrier` takes one arrival when it has come.
+
+    Without a barrier all threads of the party write it, and the blocks have to meet before somebody reads it.
+    """
+
+    src: Region
+    dst: Region
+    block: Expr
     barrier: AddressOf | None = None
 
 
@@ -82,8 +104,8 @@ def _head(s: Stmt, show: ShowExpr, name: ShowBuffer) -> str | None:
     match s:
         case Asked(called, args, constants):
             return f"{called.removeprefix('twb_')}{list(constants) if constants else ''}({', '.join(show(a) for a in args)})"
-        case StartBarriers(buffer, counts):
-            return f"barriers {name(buffer)} of {list(counts)} arrivals"
+        case StartBarriers(buffer, counts, of_cluster):
+            return f"barriers {name(buffer)} of {list(counts)} arrivals{' of the cluster' if of_cluster else ''}"
         case WaitStarted(left):
             return f"wait products <= {left}"
         case _:

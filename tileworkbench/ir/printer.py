@@ -258,11 +258,10 @@ class _Printer:
                 return f"{'async_' if is_async else ''}copy {self.region(dst)} <- {self.region(src)}{by}"
             case Fill(dst, value):
                 return f"fill {self.region(dst)} <- {self.expr(value)}"
-            case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async, unit):
+            case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async, unit, apart):
                 left, right = self.region(a) + ".T" * trans_a, self.region(b) + ".T" * trans_b
-                return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}" + (
-                    f", by {unit}" if unit else ""
-                )
+                how = (f", by {unit}" if unit else "") + (f", {apart[0]} of k and {apart[1]} columns apart" if apart[0] else "")
+                return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}{how}"
             case Reduce(op, src, dst, dim, clear, nan, share):
                 flags = ("" if clear else ", keep") + (", nan" if nan else "") + (f", {share}" if share else "")
                 return f"reduce {self.region(dst)} <- {op!r} of {self.region(src)} over {dim}{flags}"
@@ -310,7 +309,8 @@ class _Printer:
     def launch(self, s: Launch) -> str:
         blocks = f"({', '.join([self.bound(v) for v in s.block_vars])}) in ({self.list(s.grid)})"
         threads = f"({', '.join([self.bound(v) for v in s.thread_vars])}) in {s.threads}{' visible' if s.threads_used else ''}"
-        return f"launch blocks {blocks}, threads {threads}{''.join(f', {k!r}={v!r}' for k, v in s.hints)}:"
+        clusters = f", clusters {s.cluster}" if s.cluster != (1, 1, 1) else ""
+        return f"launch blocks {blocks}{clusters}, threads {threads}{''.join(f', {k!r}={v!r}' for k, v in s.hints)}:"
 
     # ------------------------------------------------------------------------------------------ kernels
     def declaration(self, b: Buffer) -> str:

@@ -127,6 +127,7 @@ class Gemm(Stmt):
     c may overlap a or b, which are read first. `policy` is "square", "full_row" or "full_col": how warps share the tile; it never changes results.
     `is_async` says that nobody touches c, or writes a or b, before a `WaitProducts` (`ir/device.py`): the product may still run meanwhile.
     `unit` "wgmma": by warp groups, or not at all.
+    `apart` (depth, columns): warp groups add up products of so many k and columns apart, which plain additions bring to c; (0, 0): all in c.
     """
 
     a: Region
@@ -138,6 +139,7 @@ class Gemm(Stmt):
     policy: str = "square"
     is_async: bool = False
     unit: str = ""
+    apart: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,7 @@ class Launch(Stmt):
 
     `threads` are the extents of the block's threads (x, y, z), `thread_vars` their variables; `threads_used` says that the body asks
     for a thread index, syncs or shuffles, so that the threads are visible. `allocs` are the on-chip buffers, views included,
-    in the order of allocation.
+    in the order of allocation. `cluster`: blocks along x, y, z that run together, where hardware can do that; the grid is a multiple of it.
     """
 
     grid: tuple[Expr, ...]
@@ -332,11 +334,17 @@ class Launch(Stmt):
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
     places: tuple[TilePlace, ...] = ()  # of tiles that share bytes; others lie behind them
     remarks: tuple[Remark, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def count_threads(self) -> int:
         """The threads of a block."""
         return prod(self.threads)
+
+    @property
+    def cluster_size(self) -> int:
+        """The blocks of a cluster."""
+        return prod(self.cluster)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
     import tileworkbench.language as T
 
 Every word is documented where it is declared: structure (functions, launches, loops, buffers), tile (copy, gemm, reduce, ...),
-math, convert, atomic, thread, effects, hints. An unknown word raises TileNameError and suggests the nearest ones.
+math, convert, atomic, thread, effects, hints, hopper, cluster. An unknown word raises TileNameError and suggests the nearest ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..base.dtypes import ALIASES, NAMES, DType
 from ..base.errors import TileNameError, UnsupportedError
-from . import atomic, convert, effects, gpu, hints, hopper, lanes, math, structure, thread, tile
+from . import atomic, cluster, convert, effects, gpu, hints, hopper, lanes, math, structure, thread, tile
 from ._dispatch import WORDS
 from .hints import Fragment, Layout
 from .lanes import FOREIGN, LANE_PACKS
@@ -23,7 +23,7 @@ from .tile import GemmWarpPolicy
 from .types import TensorType
 
 dtype = DType
-MODULES = (atomic, convert, effects, gpu, hints, hopper, lanes, math, structure, thread, tile)
+MODULES = (atomic, cluster, convert, effects, gpu, hints, hopper, lanes, math, structure, thread, tile)
 
 POINTERS = ("ptr", "handle", "make_tensor", "make_tensor_from_addr", "match_buffer", "decl_buffer", "tvm_access_ptr")
 

@@ -12,10 +12,9 @@ from ._dispatch import word
 INSTEAD = {
     "sm_90": {
         "use T.copy, which waits for itself and needs no barrier": (
-            "alloc_cluster_barrier", "tma_load", "copy_cluster", "cp_async_barrier_noinc", "create_tma_descriptor", "ptx_arrive_barrier",
+            "tma_load", "create_tma_descriptor", "ptx_arrive_barrier",
             "ptx_init_barrier_thread_count", "ptx_fence_barrier_init",
         ),
-        "use T.tma_copy, which closes its own group": ("tma_store_arrive",),
         "use T.gemm, which is complete when it returns": (
             "wgmma_gemm_sp", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_wait", "warpgroup_fence_operand",
             "initialize_wgmma_descriptor", "alloc_wgmma_desc", "ptx_wgmma_ss",
@@ -25,8 +24,7 @@ INSTEAD = {
             "WSID",
         ),
         "use one block per tile: T.Kernel over all tiles, or T.Persistent": (
-            "PersistentTileScheduler", "BaseTileScheduler", "block_rank_in_cluster", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait",
-            "cluster_sync", "clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled", "clc_get_first_ctaid_x",
+            "PersistentTileScheduler", "BaseTileScheduler",
         ),
     },
     "sm_100": {
@@ -35,6 +33,10 @@ INSTEAD = {
             "tcgen05_before_thread_sync", "tcgen05_after_thread_sync", "alloc_tcgen05_smem_desc", "mma_gemm_blockscaled",
         ),
         "use T.alloc_fragment": ("alloc_tmem", "deallocate_tmem"),
+        "use one block per tile: T.Kernel over all tiles, or T.Persistent": (
+            "clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled", "clc_get_first_ctaid_x", "clc_get_first_ctaid_y",
+            "clc_get_first_ctaid_z",
+        ),
         "load the rows one by one with T.copy": ("tma_gather4", "tma_scatter4", "tma_gather4_bytes"),
         "write the two lanes out": ("add2", "sub2", "mul2", "fma2", "max2", "min2", "abs2"),
     },

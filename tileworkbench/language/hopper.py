@@ -37,7 +37,7 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
 
 @word
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    """Arrive: every thread of the role once."""
+    """Arrive: every thread of the role once. With `cta_id` at the same barrier, from T.alloc_cluster_barrier, of that block of the cluster."""
 
 
 @word
@@ -55,7 +55,24 @@ def tma_copy(
     src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = None, leader_scope_threads: Any = None, eviction_policy: Any = None,
     annotations: Any = None,
 ) -> None:  # fmt: skip
-    """Start a copy by the tensor copy engine: to shared memory with a `barrier` that expects its bytes, or back without one."""
+    """Start a copy by the tensor copy engine: to shared memory with a `barrier` that expects its bytes, or back without one.
+
+    With `cluster_mask` the lowest block in it copies into the same tile of each block whose bit is set; each expects the bytes at its own `barrier`,
+    and must be done with what they overwrite. Blocks outside of the mask copy for themselves.
+    """
+
+
+@word
+def tma_store_arrive() -> None:
+    """Close the group of `T.tma_copy`s to global memory since the last call; in a launch without any call each copy is a group."""
+
+
+@word
+def cp_async_barrier_noinc(barrier: Any) -> None:
+    """Arrive, every thread of the role once, when the `T.copy`s to shared memory right before have come; the threads go on meanwhile.
+
+    Copies that the hardware cannot start, and tiles that `T.wgmma_gemm` or `T.tma_copy` read, are waited for first.
+    """
 
 
 @word

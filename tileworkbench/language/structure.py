@@ -40,13 +40,16 @@ def meta_class(cls: Any) -> Any:
 
 
 @word
-def Kernel(*blocks: Any, threads: Any = None, prelude: Any = None) -> Any:
-    """Launch a grid of blocks: `with T.Kernel(gx, gy, threads=128) as (bx, by):`. One to three extents, x first; up to 3-D `threads`."""
+def Kernel(*blocks: Any, threads: Any = None, prelude: Any = None, cluster_dims: Any = None) -> Any:
+    """Launch a grid of blocks: `with T.Kernel(gx, gy, threads=128) as (bx, by):`. One to three extents, x first; up to 3-D `threads`.
+
+    `cluster_dims=(2, 1, 1)`, or 2: so many neighbouring blocks run together on a GPU that can do that (sm_90); elsewhere it changes nothing.
+    """
 
 
 @word
 def ClusterKernel(*blocks: Any, cluster_dims: Any = None, threads: Any = None, prelude: Any = None) -> Any:
-    """`T.Kernel` with a cluster shape, which only a GPU with clusters uses."""
+    """`T.Kernel(..., cluster_dims=...)`."""
 
 
 # ---------------------------------------------------------------------------------------------- loops

@@ -7,6 +7,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from ..base.errors import TileValueError
+from ..base.pass_configs import MEANT
 from ..ir.node import replace
 from ..ir.stmt import Kernel, ScalarParam, TensorParam
 from .kernel import JITKernel
@@ -21,6 +22,8 @@ def compile_ir(
 ) -> JITKernel:
     """Compile `kernel`. `options.out_idx` marks outputs; `outputs` are the places of those that the kernel itself declares."""
     marked, places = mark_outputs(kernel, options.out_idx, outputs)
+    if meant := tuple(c for c in options.pass_configs if c[0] in MEANT):
+        marked = replace(marked, attrs=(*marked.attrs, *meant))
     signature = signature_of(marked, places, returns_tuple)
     target = choose_target(options.target)
     executable = target.compile(marked, with_fields(options, target=target.name, schedule=schedule or {}))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import TileTypeError, TileValueError
+from ..base.pass_configs import MEANT
 from .fork import check_threads
 
 OutIdx = int | list[int] | tuple[int, ...] | None
@@ -31,7 +32,7 @@ class Options:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.pass_configs)
+        return tuple(name for name, _ in self.pass_configs if name not in MEANT)
 
 
 def make_options(

@@ -31,9 +31,9 @@ def copies_as_loops(kernel: Kernel) -> Kernel:
                 tile = names.tile(src.buffer.name, tuple(e for e in src.extents if not is_const(e, 1)) or (src.extents[0],), src.buffer.type)
                 made.append(tile)
                 between = whole(tile)
-                return (*_copy(Copy(src, between, span=node.span), names), *_copy(Copy(between, dst, span=node.span), names))
+                return (*copy_as_loop(Copy(src, between, span=node.span), names), *copy_as_loop(Copy(between, dst, span=node.span), names))
             case Copy():
-                return _copy(node, names)
+                return copy_as_loop(node, names)
             case Fill(dst, value):
                 loop_vars, at = _walk(dst, names)
                 return _loop(loop_vars, dst, Store(dst.buffer, at, value, span=node.span), node)
@@ -47,7 +47,8 @@ def copies_as_loops(kernel: Kernel) -> Kernel:
     return rewrite(kernel, change)
 
 
-def _copy(stmt: Copy, names: Names) -> Body:
+def copy_as_loop(stmt: Copy, names: Names) -> Body:
+    """A copy between two buffers as a loop."""
     loop_vars, at = _walk(stmt.dst, names)
     theirs = iter(loop_vars)
     source = tuple(s if is_const(e, 1) else add(cast(s, INDEX), next(theirs)) for s, e in zip(stmt.src.starts, stmt.src.extents, strict=True))

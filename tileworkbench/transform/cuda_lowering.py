@@ -19,8 +19,10 @@ from .expand_asserts import expand_asserts
 from .expand_atomics import expand_atomics
 from .expand_collectives import expand_collectives
 from .expand_prints import expand_prints
+from .fit_clusters import fit_clusters
 from .flatten_accesses import flatten_accesses
 from .form_tiles import form_tiles
+from .hand_over_sends import hand_over_sends
 from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
@@ -33,17 +35,22 @@ from .order_atomics import order_atomics
 from .overlap_products import overlap_products
 from .own_tiles import own_tiles
 from .pack_nibbles import pack_nibbles
+from .pad_rows import pad_rows
 from .pipeline_copies import pipeline_copies
 from .place_threads import place_threads
+from .promote_sums import promote_sums
 from .raster_blocks import raster_blocks
 from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
+from .send_tiles import send_tiles
 from .share_tiles import share_tiles
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
+from .start_copies import start_copies
+from .start_sums import start_sums
 from .take_turns import take_turns
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
@@ -60,12 +67,15 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
     """
     return (
         Step(for_arch(refuse_explicit, arch), because="what a target has not is said before anything is proved"),
+        Step(for_arch(fit_clusters, arch)),
         Step(for_arch(roles_of_threads, arch), because="threads that only choose roles need not be visible to the steps below"),
         Step(index_loops, because="proofs and loop ends below are about the index dtype"),
         Step(unroll_explicit, because="ends of loops must be constants of the index dtype"),
         Step(loops_of_roles),
         Step(expand_asserts),
-        Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard, and parallel loops"),
+        Step(
+            for_arch(expand_atomics, aligned and arch == 90), because="makes element accesses, which flatten_accesses must guard, and parallel loops"
+        ),
         Step(decide_branches, because="what is never done must not stop a proof"),
         Step(order_atomics, because="lets a block come together, which spread_threads must see"),
         Step(own_tiles, because="insert_barriers takes an operation for one of the whole block"),
@@ -77,12 +87,19 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(raster_blocks),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(late_sums, arch), because="speaks of loops that nobody has divided yet"),
+        Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
         Step(for_arch(specialise_warps, arch if aligned else 80), because="speaks of whole copies"),
+        Step(for_arch(promote_sums, arch), because="knows the registers of each role; a product whose sums leave the matrix unit is waited for"),
+        Step(for_arch(start_sums, arch), because="a product whose sums leave the matrix unit begins nothing"),
         Step(for_arch(overlap_products, arch), because="speaks of the loops of consumers"),
         Step(for_arch(chain_products, arch), because="takes the loops of consumers that do more than multiply"),
         Step(for_arch(take_turns, arch), because="speaks of loops that chain_products has turned"),
         Step(for_arch(pipeline_copies, arch, aligned), because="takes the loops that specialise_warps leaves"),
         Step(share_tiles, because="speaks of whole tiles; spread_threads places barriers between those that share bytes"),
+        Step(for_arch(send_tiles, arch if aligned else 80), because="what is left of shared memory after tiles have their places is for stages"),
+        Step(hand_over_sends),
+        Step(expand_atomics, because="takes the sums that send_tiles leaves"),
+        Step(for_arch(start_copies, aligned)),
         Step(copies_as_loops, because="a copy is shared out like any other parallel loop"),
         Step(for_arch(spread_together, min(arch, 89)), because="speaks of threads that the author sees; spread_threads makes others"),
         Step(for_arch(spread_groups, arch if aligned else -arch), because="takes the launches whose author says which warp groups do what"),

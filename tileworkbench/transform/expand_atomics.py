@@ -8,34 +8,46 @@ Requires: unflattened accesses.  Preserves: everything else.
 
 from __future__ import annotations
 
+from ..analysis.tensor_stores import is_tile_reduction
 from ..base.dtypes import INDEX
 from ..base.errors import UnsupportedError
 from ..ir.build import add, cast
+from ..ir.explicit import is_explicit
 from ..ir.expr import Buffer, Const, Expr, Load, Var
-from ..ir.node import Node, rewrite
+from ..ir.node import Node, rewrite, walk
 from ..ir.stmt import Atomic, Kernel, ParallelFor, Region, Stmt
 from .names import Names
 
 
-def expand_atomics(kernel: Kernel) -> Kernel:
-    """Return `kernel` with every tile-wide atomic as a parallel loop of single ones."""
+def expand_atomics(kernel: Kernel, keeps: bool = False) -> Kernel:
+    """Return `kernel` with every tile-wide atomic as a parallel loop of single ones; `keeps`: but those that send_tiles may do."""
     names: list[Names] = []
+    kept = _for_engine(kernel) if keeps else set()
 
     def change(node: Node) -> Node | tuple[Node, ...]:
+        if id(node) in kept:
+            return node
         if isinstance(node, Atomic) and (isinstance(node.value, Region) or not _is_single(node.dst)):
             if not names:
                 names.append(Names(kernel))
-            return _elements(node, names[0])
+            return atomic_as_loop(node, names[0])
         return node
 
     return rewrite(kernel, change)
+
+
+def _for_engine(kernel: Kernel) -> set[int]:
+    """By identity, the atomics that the tensor copy engine may do."""
+    launches = [launch for launch in kernel.launches if not launch.threads_used and not is_explicit(launch)]
+    return {id(n) for launch in launches for n in walk(launch) if isinstance(n, Atomic) and is_tile_reduction(n)}
 
 
 def _is_single(region: Region) -> bool:
     return all(isinstance(e, Const) and int(e.value) == 1 for e in region.extents)
 
 
-def _elements(stmt: Atomic, names: Names) -> Stmt:
+def atomic_as_loop(stmt: Atomic, names: Names) -> Stmt:
+    """An atomic on a tile as a loop of single ones."""
     if stmt.result is not None:
         raise UnsupportedError("an atomic on a tile cannot return the old values", span=stmt.span, hint="write a T.Parallel loop of single atomics")
     moving = [d for d, e in enumerate(stmt.dst.extents) if not (isinstance(e, Const) and int(e.value) == 1)]

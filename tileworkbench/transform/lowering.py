@@ -23,6 +23,7 @@ from .expand_tiles import expand_tiles
 from .fetch_pieces import fetch_pieces
 from .fetch_rows import fetch_rows
 from .fission_threads import fission_threads
+from .fit_clusters import fit_clusters
 from .flatten_accesses import flatten_accesses
 from .fold_rows import fold_rows
 from .forward_copies import forward_copies
@@ -70,6 +71,7 @@ Observer = Callable[[Step, Kernel, Kernel], None]
 
 C_STEPS: tuple[Step, ...] = (
     Step(refuse_explicit, because="what a target has not is said before anything is proved"),
+    Step(fit_clusters),
     Step(index_loops, because="proofs and loop ends below are about the index dtype"),
     Step(expand_asserts),
     Step(expand_atomics, because="makes element accesses, which flatten_accesses must guard; and parallel loops, which fission_threads keeps whole"),

@@ -12,7 +12,20 @@ Requires: lowered launches of a GPU.  Preserves: types of everything that is sto
 
 from __future__ import annotations
 
-from ..analysis.int_ranges import ANY, Range, add_ranges, bit_ceiling, divide_ranges, fits, mod_range, mul_ranges, of_type, subtract_ranges
+from ..analysis.int_ranges import (
+    ANY,
+    Range,
+    add_ranges,
+    bit_ceiling,
+    divide_ranges,
+    divide_within,
+    fits,
+    mod_range,
+    mod_within,
+    mul_ranges,
+    of_type,
+    subtract_ranges,
+)
 from ..base.dtypes import INDEX, INT32
 from ..ir.build import index, int32
 from ..ir.device import Registers
@@ -156,6 +169,9 @@ class _Narrow:
                 known = _hull(one, two)
             case _ if op in _DIVISIONS and isinstance(b, Const) and int(b.value) > 0:
                 return self.division(e, left, one, int(b.value))
+            case _ if op in _DIVISIONS and one[0] is not None and one[0] >= 0 and two[0] is not None and two[0] > 0:
+                op = "truncmod" if op.endswith("mod") else "truncdiv"
+                known = mod_within(one, two) if op == "truncmod" else divide_within(one, two)
             case "shl" if isinstance(b, Const) and 0 <= int(b.value) < 31:
                 known = mul_ranges(one, (1 << int(b.value), 1 << int(b.value)))
             case "shr" if isinstance(b, Const) and 0 <= int(b.value) < 31:

@@ -13,6 +13,7 @@ Requires: specialised launches.  Preserves: loops that do anything else.
 from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
+from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, UINT32
 from ..ir.build import cast, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts
@@ -22,6 +23,7 @@ from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, 
 from .names import Names
 
 RELEASE = "twb_mbarrier_arrive_warp"
+RELEASES = (RELEASE, "twb_mbarrier_arrive_cluster")
 
 
 def overlap_products(kernel: Kernel, arch: int) -> Kernel:
@@ -53,12 +55,12 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
     products = [s for s in body if isinstance(s, Gemm)]
     return (
         bool(products)
-        and any(isinstance(s, DeviceCall) and s.name == RELEASE for s in body)
-        and all(_versions(s) > 1 for s in body if isinstance(s, DeviceCall) and s.name == RELEASE)  # the next turn must not wait for this one's
+        and any(isinstance(s, DeviceCall) and s.name in RELEASES for s in body)
+        and all(_versions(s) > 1 for s in body if isinstance(s, DeviceCall) and s.name in RELEASES)  # the next turn must not wait for this one's
         and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
         and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
-        and all(isinstance(s.clear, Const) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
-        and all(is_grouped(s, launch, arch) for s in products)
+        and all(not has_load(s.clear) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
+        and all(is_grouped(s, launch, arch) and not s.apart[0] for s in products)
     )
 
 
@@ -70,7 +72,7 @@ def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> B
         match stmt:
             case Gemm():
                 out.append(replace(stmt, is_async=True))
-            case DeviceCall(name=name) if name == RELEASE:
+            case DeviceCall(name=name) if name in RELEASES:
                 released.append(stmt)
             case _:
                 out.append(stmt)
@@ -104,4 +106,4 @@ def _release(stmt: DeviceCall, mark: Buffer, really: Expr) -> Stmt:
     bar = stmt.args[0]
     assert isinstance(bar, AddressOf)
     at = cast(Load(mark, (index(0),)), INDEX)
-    return DeviceCall(f"{RELEASE}_if", (replace(bar, indices=(at,)), really), span=stmt.span)
+    return DeviceCall(f"{stmt.name}_if", (replace(bar, indices=(at,)), *stmt.args[1:], really), span=stmt.span)

@@ -77,4 +77,4 @@ def _grid(launch: Launch, name: str) -> Grid:
             tiles.append(Tile(view, 0))
     body = (*head, *launch.body)
     grid = Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=launch.threads, span=launch.span)
-    return replace(grid, views=launch.views, remarks=launch.remarks)
+    return replace(grid, views=launch.views, remarks=launch.remarks, cluster=launch.cluster)

@@ -10,7 +10,7 @@ Requires: author-level statements.  Preserves: other launches.
 
 from __future__ import annotations
 
-from ..analysis.explicit_words import needs_sm_90
+from ..analysis.explicit_words import is_of_threads, needs_sm_90
 from ..base.errors import UnsupportedError
 from ..ir.build import TRUE
 from ..ir.explicit import GROUP, InGroups, is_explicit
@@ -40,7 +40,7 @@ def _hidden(launch: Launch) -> Launch:
         if not any(isinstance(n, Collective) or n in launch.thread_vars for s in body for n in walk(s)):
             return replace(launch, body=body, threads_used=False)
     for node in (n for s in launch.body for n in walk(s)):
-        if needs_sm_90(node):
+        if needs_sm_90(node) and not is_of_threads(node):
             raise UnsupportedError(
                 "a launch that orders asynchronous work itself asks for a thread's index, or shuffles", span=node.span,
                 hint="choose whole warp groups by T.ws(0), or by conditions like `if tx < 128:` alone, and use tile operations inside",

@@ -8,7 +8,8 @@ After:   setup      full[3], empty[3] become barriers
                     copy C <- acc
 
 A tile that runs ahead has as many versions as its loop has stages. Copies outside of loops are done by the producer too, once. A version is filled
-again when every warp has arrived at its empty barrier, and read when its bytes have arrived at the full one. How often a version was used, and so
+again when every warp has arrived at its empty barrier, and read when its bytes have arrived at the full one. What blocks of a cluster need alike each
+of them loads a part of, into all (`load_for_cluster`): then the warps of all of them arrive, in each block. How often a version was used, and so
 which phase of a barrier is meant, is a count that both sides keep: the loop's variable, or a counter of each where loops stand in loops.
 
 Requires: tile operations; forms of tiles.  Preserves: launches in which nothing may run ahead, or whose threads are visible
@@ -20,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 
+from ..analysis.alike import Alike
 from ..analysis.matrix_units import GROUP
 from ..analysis.tensor_copies import TensorCopies, TensorCopy, tensor_copies
 from ..analysis.uses import uses
@@ -33,8 +35,10 @@ from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
 from ..layout.fragments import WARP
+from .cluster_blocks import are_whole
+from .load_for_cluster import Part, part_of_tile, rank_of, whole_tile
 from .names import Names
-from .stay_on_chip import KIND, PAIR, stay_on_chip
+from .stay_on_chip import KIND, PAIR, is_even, stay_on_chip
 
 MOST_THREADS = 1024
 # threads of the block with the producer's group -> registers of (producer, consumers), which fit the 65,536 of a multiprocessor; fast on an H200
@@ -58,9 +62,10 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         copies = tensor_copies(node)
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):
             return node
-        if node.count_threads + GROUP in _REGISTERS and (stays := stay_on_chip(node, names)) is not node:  # one block fills a multiprocessor
-            node, copies = stays, _early(tensor_copies(stays), stays)
-        return _Specialise(node, copies, names).launch()
+        goes_alike = is_even(node)
+        if node.count_threads + GROUP in _REGISTERS and are_whole(node) and (stays := stay_on_chip(node, names)) is not node:
+            node, copies = stays, _early(tensor_copies(stays), stays)  # one block fills a multiprocessor
+        return _Specialise(node, copies, names, goes_alike).launch()
 
     return rewrite(kernel, change)
 
@@ -74,6 +79,12 @@ class _Slot:
     empty: Buffer
     counters: tuple[Buffer, Buffer] | None  # of (producer, consumers); None: the loop's variable, or 0 outside of loops
     is_repeated: bool
+    parts: tuple[Part | None, ...]  # of tiles that other blocks of the cluster load parts of, too
+
+    @property
+    def blocks_alike(self) -> bool:
+        """Whether other blocks load into this one, and wait until it is done."""
+        return any(self.parts)
 
     @property
     def versions(self) -> int:
@@ -100,12 +111,13 @@ class _Slot:
 
 
 class _Specialise:
-    def __init__(self, launch: Launch, copies: TensorCopies, names: Names) -> None:
+    def __init__(self, launch: Launch, copies: TensorCopies, names: Names, goes_alike: bool) -> None:
         self.old, self.copies, self.names = launch, copies, names
         self.slots: dict[int, _Slot] = {}  # by identity of each copy
         self.tiles: dict[Buffer, Buffer] = {}  # tile -> its versions
         self.views: list[TensorView] = []
         self.made: list[Buffer] = []
+        self.alike = Alike(launch) if goes_alike and rank_of(launch) is not None else None
 
     def launch(self) -> Launch:
         launch = self.old
@@ -114,10 +126,14 @@ class _Specialise:
         producer = self.start_counters(0) + self.produce(launch.body, {}, None)
         consumers = self.start_counters(1) + self.consume(launch.body, None)
         threads = launch.count_threads
-        roles = Specialised(setup, producer, consumers, _REGISTERS.get(threads + GROUP, (0, 0)), span=launch.span)
+        together = [c.tile.name for s in self.all_slots() for c, part in zip(s.copies, s.parts, strict=True) if part is not None]
+        roles = Specialised(setup, producer, consumers, _REGISTERS.get(threads + GROUP, (0, 0)), bool(together), span=launch.span)
         allocs = tuple(self.tiles.get(b, b) for b in launch.allocs) + tuple(self.made)
         forms = tuple(replace(f, buffer=self.tiles.get(f.buffer, f.buffer)) for f in launch.forms)
         remarks = tuple(Remark(f"the threads copy it themselves: {why}", span=span) for span, why in self.copies.refused)
+        if launch.cluster_size > 1:
+            said = f"{' and '.join(together) or 'no tile'} {'are' if len(together) > 1 else 'is'} loaded once for the blocks of a cluster"
+            remarks = (*remarks, Remark(said, span=launch.span))
         return replace(launch, body=(roles,), allocs=allocs, forms=forms, views=tuple(self.views), remarks=(*launch.remarks, *remarks))
 
     # ------------------------------------------------------------------------------------------ barriers
@@ -146,7 +162,8 @@ class _Specialise:
         loops = first.loops
         simple = not loops or depth == 1 and is_const(loops[-1].start, 0) and _counts(loops[-1])
         counters = None if simple else (self.names.scalar(f"{hint}_loaded", UINT32), self.names.scalar(f"{hint}_used", UINT32))
-        slot = _Slot(copies, full, empty, counters, bool(loops))
+        parts = tuple(None if self.alike is None else part_of_tile(c, self.old, self.alike) for c in copies)
+        slot = _Slot(copies, full, empty, counters, bool(loops), parts)
         self.made += [full, *((empty,) if slot.is_repeated else ()), *(counters or ())]
         for c in copies:
             self.slots[id(c.copy)] = slot
@@ -162,7 +179,8 @@ class _Specialise:
             for version in range(slot.versions):
                 out.append(_barrier("twb_mbarrier_init", slot.full, index(version), Const(1, INT32)))
                 if slot.is_repeated:
-                    out.append(_barrier("twb_mbarrier_init", slot.empty, index(version), Const(warps, INT32)))
+                    arrivals = warps * (self.old.cluster_size if slot.blocks_alike else 1)
+                    out.append(_barrier("twb_mbarrier_init", slot.empty, index(version), Const(arrivals, INT32)))
         return (*out, DeviceCall("twb_fence_mbarrier_init"))
 
     def start_counters(self, role: int) -> Body:
@@ -208,26 +226,27 @@ class _Specialise:
             before = Binary("bitxor", parity, Const(1, INT32))
             out.append(_barrier("twb_mbarrier_wait", slot.empty, version, before))
         out.append(_barrier("twb_mbarrier_arrive_expect", slot.full, version, Const(slot.bytes, INT32)))
-        for c in slot.copies:
-            out += self.boxes(c, slot, version, known)
+        for c, part in zip(slot.copies, slot.parts, strict=True):
+            out += self.boxes(c, part, slot, version, known)
         if slot.counters is not None:
             out.append(_counted(slot.counters[0]))
         return tuple(replace(s, span=span) for s in out)
 
-    def boxes(self, c: TensorCopy, slot: _Slot, version: Expr, known: dict[Var, Expr]) -> Body:
-        """The loads that fill a tile."""
+    def boxes(self, c: TensorCopy, part: Part | None, slot: _Slot, version: Expr, known: dict[Var, Expr]) -> Body:
+        """The loads that fill a tile, or a part of it in every block of the cluster."""
         tile, starts = self.tiles.get(c.tile, c.tile), [_named(s, known) for s in c.copy.src.starts]
-        number = self.view(c.view)
+        mine = part or whole_tile(c)
+        number = self.view(mine.view)
+        name, ranks = ("", ()) if part is None else ("multicast_", (Const((1 << self.old.cluster_size) - 1, INT32),))
         moving = [d for d, e in enumerate(c.copy.src.extents) if not is_const(e, 1)]
-        shape, out = c.tile.static_shape(), list[Stmt]()
-        for row in range(0, shape[0] if c.tile.rank == 2 else 1, c.rows):
-            for column in range(0, shape[-1], c.columns):
-                at = (index(row), index(column))[-c.tile.rank :]
-                where = {moving[-1]: column, **({moving[0]: row} if c.tile.rank == 2 else {})}
-                coordinates = [cast(add(cast(s, INDEX), index(where.get(d, 0))), INT32) for d, s in enumerate(starts)]
-                to = AddressOf(tile, (version, *at) if slot.versions > 1 else at)
-                full = AddressOf(slot.full, (version,))
-                out.append(DeviceCall(f"twb_tma_load_{len(starts)}d", (to, MapOf(number), full, *reversed(coordinates))))
+        out: list[Stmt] = []
+        for row, column in mine.places:
+            at = (row, column)[-c.tile.rank :]
+            where = {moving[-1]: column, **({moving[0]: row} if c.tile.rank == 2 else {})}
+            coordinates = [cast(add(cast(s, INDEX), where.get(d, index(0))), INT32) for d, s in enumerate(starts)]
+            to = AddressOf(tile, (version, *at) if slot.versions > 1 else at)
+            full = AddressOf(slot.full, (version,))
+            out.append(DeviceCall(f"twb_tma_load_{name}{len(starts)}d", (to, MapOf(number), full, *ranks, *reversed(coordinates))))
         return tuple(out)
 
     def view(self, view: TensorView) -> int:
@@ -260,10 +279,16 @@ class _Specialise:
                 out.append(_versioned(self.inside(stmt), self.tiles, versions) if versions else self.inside(stmt))
             for slot in last.get(at, ()):
                 if slot.is_repeated:
-                    out.append(replace(_barrier("twb_mbarrier_arrive_warp", slot.empty, now[id(slot)]), span=stmt.span))
+                    out.append(replace(self.release(slot, now[id(slot)]), span=stmt.span))
                 if slot.counters is not None:
                     out.append(_counted(slot.counters[1]))
         return tuple(out)
+
+    def release(self, slot: _Slot, version: Expr) -> DeviceCall:
+        """Say that this warp is done with a version, to all who load into it."""
+        if slot.blocks_alike:
+            return _barrier("twb_mbarrier_arrive_cluster", slot.empty, version, Const(self.old.cluster_size, INT32))
+        return _barrier("twb_mbarrier_arrive_warp", slot.empty, version)
 
     def inside(self, stmt: Stmt) -> Stmt:
         match stmt:

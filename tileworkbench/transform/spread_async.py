@@ -15,7 +15,8 @@ from ..analysis.fragments import Placement
 from ..base.dtypes import INDEX
 from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.device import DeviceCall
-from ..ir.expr import AddressOf, Binary, Expr, is_const
+from ..ir.explicit import Push
+from ..ir.expr import AddressOf, Binary, Expr, Load, is_const
 from ..ir.stmt import Body, Copy, If, Region, Stmt
 from ..layout.fragments import Fragment, flat
 from .held_tiles import coordinates, is_first, is_live
@@ -50,6 +51,21 @@ def spread_async(stmt: Copy, s: Sharing) -> Body:
         return (If(test, (call,), span=stmt.span) if test != TRUE else call,)
 
     return s.each(pieces, start, stmt)
+
+
+def spread_push(stmt: Push, s: Sharing) -> Body:
+    """A tile that the threads write into another block's memory, each some cells."""
+    shape = [n for n in stmt.dst.static_extents() if n != 1] or [1]
+    cells = flat(tuple(shape), s.place.threads)
+
+    def write(register: Expr) -> Body:
+        cell = coordinates(cells, s.thread, register)
+        value = Load(stmt.src.buffer, tuple(_at(stmt.src, cell)))
+        call = DeviceCall("twb_cluster_write", (AddressOf(stmt.dst.buffer, tuple(_at(stmt.dst, cell))), stmt.block, value), span=stmt.span)
+        test = every([is_live(cells, s.thread, cell), is_first(cells, s.thread)])
+        return (If(test, (call,), span=stmt.span) if test != TRUE else call,)
+
+    return s.each(cells, write, stmt)
 
 
 def _at(region: Region, moves: tuple[Expr, ...]) -> Iterator[Expr]:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ..analysis.pushes import Runs, runs_of
 from ..analysis.uses import uses
 from ..base.dtypes import INT32
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.build import add, index
 from ..ir.device import DeviceCall
-from ..ir.explicit import GROUP, Asked, InGroups, StartBarriers, TensorMove, is_explicit
+from ..ir.explicit import GROUP, Asked, InGroups, Push, StartBarriers, TensorMove, is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Sync, While
@@ -57,6 +58,8 @@ class _Pending(NamedTuple):
 class _Role(SpreadExplicit):
     """The threads of some warp groups; `body` is all that they do apart from the block."""
 
+    is_role = True
+
     def __init__(self, block: _Block, groups: InGroups, body: Body, names: Names, certain: Sequence[Region], arch: int, barrier: int) -> None:
         old = block.old
         self.groups, self.barrier_number, self.count = groups, barrier, groups.count * GROUP
@@ -65,6 +68,7 @@ class _Role(SpreadExplicit):
         allocs = tuple(b for b in old.allocs if b in mine or b.scope != "fragment")
         super().__init__(replace(old, threads=(self.count,), thread_vars=(self.var,), allocs=allocs, body=body), arch, names, certain)
         self.views, self.bars, self.written, self.aligned = block.views, block.bars, block.written, block.aligned
+        self.are_written = block.are_written
         self.prepare(body)
 
     def does(self, body: Body) -> Body:
@@ -92,6 +96,9 @@ class _Block(SpreadExplicit):
         self.views, self.written = list(launch.views), {b.root for b in uses(launch.body).written if b.root.scope == "global"}
         self.started = [n for s in launch.body for n in walk(s) if isinstance(n, StartBarriers)]
         self.bars = {s.buffer for s in self.started}
+        nodes = [n for s in launch.body for n in walk(s)]
+        self.reaches_out = any(_reaches_out(n) for n in nodes)
+        self.are_written = any(isinstance(n, Push) and not isinstance(runs_of(n, launch.forms), Runs) for n in nodes)
         self.prepare(own)
         self.roles_of: dict[tuple[int, int], _Role] = {}
         self.check(launch, mine)
@@ -126,8 +133,9 @@ class _Block(SpreadExplicit):
                         hint=f"allocate one for each role, and pass values on through shared memory (defined at {_where(buffer)})",
                     )  # fmt: skip
         for node in (n for s in launch.body for n in walk(s)):
-            if isinstance(node, Return) and taken:
-                raise UnsupportedError("T.thread_return in a launch with roles", span=node.span, hint="let every role come to its end")
+            if isinstance(node, Return) and (taken or self.reaches_out):
+                what = "roles" if taken else "blocks that reach each other's memory"
+                raise UnsupportedError(f"T.thread_return in a launch with {what}", span=node.span, hint="let all threads come to its end")
         self.check_registers(launch)
 
     def check_registers(self, launch: Launch) -> None:
@@ -158,22 +166,25 @@ class _Block(SpreadExplicit):
         parties = [self, *self.roles_of.values()]
         held = {b: a for p in parties for b, a in p.arrays.items()}
         stores = any(isinstance(n, TensorMove) and n.barrier is None for s in old.body for n in walk(s))
-        end = (DeviceCall("twb_bulk_wait_read", constants=(0,)),) if stores else ()
+        end: Body = (DeviceCall("twb_bulk_wait_read", constants=(0,)),) if stores else ()
+        if self.reaches_out:  # nobody leaves while another may still reach it
+            end = (*end, Sync("warp"), DeviceCall("twb_cluster_sync"))
         allocs = (*held.values(), *(b for b in old.allocs if b not in held), *(b for p in parties for b in p.scratch))
         forms = tuple(form for form in old.forms if form.buffer not in held)
         whole = (*self.start, *lets, *self.begin(), *body, *end)
         return replace(old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=whole, forms=forms, views=tuple(self.views))
 
     def begin(self) -> Body:
-        """The first thread starts the barriers, then all meet."""
+        """The first thread starts the barriers, then all meet; where blocks reach each other's memory, those of the cluster."""
+        met: Body = (DeviceCall("twb_cluster_sync", span=self.old.span),) if self.reaches_out else ()
         if not self.started:
-            return ()
+            return met
         inits: list[Stmt] = []
         for s in self.started:
             for i, count in enumerate(s.counts):
                 inits.append(DeviceCall("twb_mbarrier_init", (AddressOf(s.buffer, (index(i),)), Const(count, INT32)), span=s.span))
         inits.append(DeviceCall("twb_fence_mbarrier_init", span=self.started[-1].span))
-        return (If(Binary("eq", self.thread, index(0)), tuple(inits), span=self.started[0].span), Sync(span=self.started[-1].span))
+        return (If(Binary("eq", self.thread, index(0)), tuple(inits), span=self.started[0].span), *(met or (Sync(span=self.started[-1].span),)))
 
     def test(self, groups: InGroups) -> Expr:
         """Whether a thread is of `groups`, so that the compiler sees it is one answer for all of a warp."""
@@ -281,6 +292,17 @@ class _Block(SpreadExplicit):
     def join(self, other: list[_Pending]) -> None:
         for party, more in zip(self.parties(), other, strict=True):
             party.read, party.wrote = party.read | more.read, party.wrote | more.wrote
+
+
+def _reaches_out(node: Node) -> bool:
+    """Whether a block touches the memory of another one of its cluster."""
+    match node:
+        case StartBarriers(of_cluster=True) | Push():
+            return True
+        case TensorMove(mask=mask):
+            return mask != 0
+        case _:
+            return False
 
 
 def _clash(found: _Pending, read: set[Buffer], wrote: set[Buffer]) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from ..analysis.fragments import Placement, cells_at, place_fragments, reads_back
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
-from ..base.dtypes import INDEX, INT32, DType
+from ..base.dtypes import INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
 from ..ir.bodies import heads
@@ -25,6 +25,7 @@ from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
 from ..ir.node import Node, replace, rewrite, walk
+from ..ir.send import HandOver, SendTile
 from ..ir.stmt import (
     Assert,
     Atomic,
@@ -60,10 +61,12 @@ from .skip_ones import unless_ones
 from .spread_async import spread_async
 from .spread_fma import spread_product
 from .spread_mma import spread_mma
+from .spread_sends import fits, is_as_sent, sends, spread_hand_over, spread_send, without_sends
 from .spread_tiles import spread_reduce, spread_scan
 from .spread_wgmma import spread_wait, spread_wgmma
 from .stay_on_chip import KIND as BLOCKS
 from .stay_on_chip import PAIR
+from .strided import strided
 
 
 def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
@@ -71,7 +74,13 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     names, certain = Names(kernel), certain_regions(kernel)
 
     def change(node: Node) -> Node:
-        return Spread(node, arch, names, certain).launch() if isinstance(node, Launch) and not node.threads_used else node
+        if not isinstance(node, Launch) or node.threads_used:
+            return node
+        spread = Spread(node, arch, names, certain)
+        made = spread.launch() if is_as_sent(node, spread.place.fragments) else None
+        if made is None or spread.sends and not fits(made):
+            return Spread(without_sends(node, names), arch, names, certain).launch()
+        return made
 
     return rewrite(kernel, change)
 
@@ -94,14 +103,17 @@ class Spread:
         self.read: set[Buffer] = set()  # since the last barrier
         self.wrote: set[Buffer] = set()
         self.sharing = sharing(launch.places)
+        self.sends = sends(launch)
+        self.sent = {n.src.buffer.root for n in self.sends if n.stage is None}  # what the tensor copy engine may still read
         groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
-        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)}  # what warp groups read past the threads' own view of memory
+        self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)} | self.sent  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
         self._group: Var | None = None
 
     def launch(self) -> Launch:
         body = self.body(self.old.body if self.roles is None else self.roles.consumers)
-        body = (*self.start, *body)
+        last = (DeviceCall("twb_bulk_wait_read", constants=(0,), span=self.old.span),) if self.sends else ()  # the engine may read tiles until then
+        body = (*self.start, *body, *last)
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
         forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
@@ -166,7 +178,10 @@ class Spread:
         """Let all threads come together, if what follows touches what others may not have finished with."""
         wrote, read = self.with_neighbours(self.wrote), self.with_neighbours(self.read)
         if reads & wrote or writes & (read | wrote):
+            late = writes & self.with_neighbours(self.read & self.sent)
+            out += (DeviceCall("twb_bulk_wait_read", constants=(0,)),) if late else ()
             out += self.meet(None if stmt is None else stmt.span)
+            self.read -= self.sent if late else set()
 
     def with_neighbours(self, tiles: set[Buffer]) -> set[Buffer]:
         """`tiles`, and those that share bytes with them."""
@@ -175,7 +190,7 @@ class Spread:
     def meet(self, span: Span | None) -> Body:
         """A barrier; what warp groups are going to read past it is made visible to them first."""
         shown = (DeviceCall("twb_fence_proxy_async", span=span),) if self.wrote & self.factors else ()
-        self.read, self.wrote = set(), set()
+        self.read, self.wrote = self.read & self.sent, set()
         return (*shown, Sync(span=span))
 
     def stmt(self, stmt: Stmt) -> Body:
@@ -193,6 +208,8 @@ class Spread:
                 return spread_wait(stmt, self)
             case Scan():
                 return spread_scan(stmt, self)
+            case SendTile() | HandOver():
+                return spread_send(stmt, self) if isinstance(stmt, SendTile) else spread_hand_over(stmt, self)
             case Copy():
                 return spread_async(stmt, self)
             case For() | PipelinedFor() | While():
@@ -257,7 +274,7 @@ class Spread:
         if any(is_const(e, 0) for e in loop.extents):
             return ()
         if placed is None:
-            return self.strided(loop)
+            return strided(loop, self.thread, self.place.threads, self.names)
         asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or calls(loop) or reads_back(loop, frozenset(self.arrays))
         if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
             raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
@@ -336,22 +353,6 @@ class Spread:
             return node
 
         return rewrite(stmt, change)
-
-    def strided(self, loop: ParallelFor) -> Body:
-        """Iterations of a box whose size is not known beforehand: thread t runs the t-th, and every so manieth after it."""
-        count: Expr = index(1)
-        for extent in loop.extents:
-            count = mul(count, cast(extent, INDEX))
-        turn, at = self.names.var("turn"), self.names.var("at")
-        lets: list[Stmt] = [Let(at, add(mul(turn, index(self.place.threads)), self.thread))]
-        rest: Expr = at
-        for var, extent in reversed(list(zip(loop.vars[1:], loop.extents[1:], strict=True))):
-            lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
-            rest = Binary("floordiv", rest, cast(extent, INDEX))
-        lets.append(Let(loop.vars[0], rest))
-        turns = Binary("floordiv", add(count, index(self.place.threads - 1)), index(self.place.threads))
-        inside = If(Binary("lt", at, count), (*lets[1:], *loop.body), span=loop.span)
-        return (For(turn, index(0), turns, (lets[0], inside), span=loop.span),)
 
     # ------------------------------------------------------------------------------------------ for the other files
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None:

@@ -3,25 +3,31 @@
 Before:  gemm a (128x64) b (64x256) acc
 After:   keep acc; fence; for each 16 of k: wgmma(acc, a's descriptor + ..., b's descriptor + ..., keep); commit; wait; keep acc
 
+With sums apart (`promote_sums`) the products of some of k and some columns come together in registers of their own, and each such part is waited for:
+         keep part; fence; for each 32 of 128 of k: wgmma(part, ..., 0 at first); commit; keep part; wait; keep part; acc += part
+
 A descriptor says where a matrix starts and how far its pieces are apart; steps along k only move its start. Each group does the 64-row blocks that
 its threads hold. Threads' own stores to a factor must be fenced before the barrier that this product stands behind (`spread_threads` does it).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
-from ..base.dtypes import FLOAT32, INT32, UINT32, DType
-from ..ir.build import cast, index
+from ..base.dtypes import BOOL, FLOAT32, INT32, UINT32, DType
+from ..ir.build import add, cast, index
 from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select
-from ..ir.stmt import Body, Gemm, Let, Region, Stmt, Store
+from ..ir.stmt import Body, For, Gemm, Let, Region, Stmt, Store
 from .held_tiles import coordinates
 from .spread_tiles import Spreading, moved
 
 U64 = DType("uint64")
 _KINDS = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
 }  # fmt: skip
 _FEW = 4  # values of a thread that are worth an instruction each
 _SUMS = {"float32": "f32", "float16": "f16", "int32": "s32"}
@@ -39,33 +45,83 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         out += s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
     in_registers = stmt.a.buffer in s.arrays
     kind = _SUMS[str(stmt.c.buffer.type)]
-    name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{n}k{unit.step}_{kind}_{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
+    depth, columns = stmt.apart if stmt.apart[0] else (k, n)
+    factors = f"{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
+    name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{columns}k{unit.step}_{kind}_{factors}"
     wide = stmt.a.buffer.type.bits == 16
     constants = ((int(stmt.trans_a),) if not in_registers else ()) + (int(not stmt.trans_b),) if wide else ()
     b = _Factor(stmt.b, stmt.trans_b, unit.step, 0, s)
     a = None if in_registers else _Factor(stmt.a, not stmt.trans_a, unit.step, 64 * blocks, s)
     out += [*b.lets, *(a.lets if a is not None else ())]
-    whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
-    out += [DeviceCall("twb_keep", (whole,)), DeviceCall("twb_wgmma_fence")]
-    words, word = (n // 4, UINT32) if kind == "f16" else (n // 2, stmt.c.buffer.type)
-    for step in range(steps):
-        keep = Const(1, INT32) if step else _scale(stmt.clear)
-        for block in range(blocks):
-            d = Registers(sums, index(block * n // 2), words, word)
-            left: Expr
-            if a is None:
-                per_step = unit.a.registers // (blocks * steps)
-                left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, UINT32)
-            else:
-                left = a.at(step, 64 * block)
-            out.append(DeviceCall(name, (d, left, b.at(step, 0), keep), constants))
-    out += [DeviceCall("twb_wgmma_commit"), DeviceCall("twb_keep", (whole,))]
-    if held is not None and stmt.is_async:
-        return tuple(out)
-    out += [DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (whole,))]
+    words, word = (n // 4, UINT32) if kind == "f16" else (columns // 2, stmt.c.buffer.type)
+
+    def product(d: Registers, step: int, block: int, column: int, keep: Expr) -> DeviceCall:
+        left: Expr
+        if a is None:
+            per_step = unit.a.registers // (blocks * steps)
+            left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, UINT32)
+        else:
+            left = a.at(step, 64 * block)
+        return DeviceCall(name, (d, left, b.at(step, column), keep), constants)
+
+    if stmt.apart[0]:
+        runs = [range(first // unit.step, min(first + depth, k) // unit.step) for first in range(0, k, depth)]
+        out += _apart(stmt, product, sums, runs, (blocks * n, n, columns), s)
+    else:
+        whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
+        turns = [(step, block) for step in range(steps) for block in range(blocks)]
+        places = [Registers(sums, index(block * n // 2), words, word) for block in range(blocks)]
+        out += _run(whole, [product(places[block], step, block, 0, Const(1, INT32) if step else _scale(stmt.clear)) for step, block in turns])
+        if held is not None and stmt.is_async:
+            return tuple(out)
+        out += _waited(whole)
     if held is None:
         out += s.each(unit.c, lambda r: (Store(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)), Load(sums, (r,))),), stmt)
     return tuple(out)
+
+
+_Product = Callable[[Registers, int, int, int, Expr], DeviceCall]  # into registers: step along k, block of rows, first column, whether to add
+
+
+def _apart(stmt: Gemm, product: _Product, sums: Buffer, runs: list[range], sizes: tuple[int, int, int], s: Spreading) -> Body:
+    """Steps in `runs`, for some columns at a time, each in registers of their own. `sizes`: columns of all blocks of rows, of one, and at a time."""
+    total, n, columns = sizes
+    count = columns // 2
+    part = s.array("part", count, sums.type)
+    whole, out = Registers(part, index(0), count, sums.type), list[Stmt]()
+    for run in runs:
+        for at in range(0, total, columns):
+            block, column = divmod(at, n)
+            out += _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
+            out += _waited(whole)
+            out.append(_added(sums, part, count, at // 2, stmt.clear if run[0] == 0 else Const(False, BOOL), s))
+    return tuple(out)
+
+
+def _run(sums: Registers, products: list[DeviceCall]) -> Body:
+    """Products into `sums`, started."""
+    return (
+        DeviceCall("twb_keep", (sums,)),
+        DeviceCall("twb_wgmma_fence"),
+        *products,
+        DeviceCall("twb_wgmma_commit"),
+        DeviceCall("twb_keep", (sums,)),
+    )
+
+
+def _waited(sums: Registers) -> Body:
+    return (DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (sums,)))
+
+
+def _added(sums: Buffer, part: Buffer, count: int, at: int, clear: Expr, s: Spreading) -> Stmt:
+    """A loop that brings `part` to the registers of `sums` from `at` on."""
+    r = s.names.var("r")
+    there = (add(r, index(at)),)
+    before: Expr = Load(sums, there)
+    if not isinstance(clear, Const):
+        before = Select(clear, Const(0.0, sums.type), before)
+    value = Load(part, (r,)) if isinstance(clear, Const) and clear.value else Binary("add", before, Load(part, (r,)))
+    return For(r, index(0), index(count), (Store(sums, there, value),), kind="unroll")
 
 
 def spread_wait(stmt: WaitProducts, s: Spreading) -> Body:

@@ -3,7 +3,7 @@
 Before:  launch blocks (bx, by) in (16, 32): body
 After:   launch blocks (cta) in (min(multiprocessors, 512)): for block in blocks(cta, 512): let bx = block % 16; let by = block // 16; body
 
-The loop goes on by the number of blocks that were launched.
+The loop goes on by the number of blocks that were launched. Clusters stay whole: each does one cluster of the grid after the other.
 
 Blocks are independent, so any order is right. What runs ahead of a block then runs ahead into the next one, whose first tiles arrive while this one
 still stores its results.
@@ -22,11 +22,12 @@ from math import prod
 
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
-from ..ir.build import cast, index, mul
+from ..ir.build import cast, floordiv, index, maximum, mul
 from ..ir.device import SMS
 from ..ir.expr import Binary, Const, Expr, Load, Select, Var
 from ..ir.node import replace, walk
-from ..ir.stmt import Body, For, Launch, Let, Stmt
+from ..ir.stmt import For, Launch, Let, Stmt
+from .cluster_blocks import extents_in_clusters, place_block, split_block
 from .names import Names
 
 KIND, PAIR = "blocks", "pair"
@@ -36,7 +37,7 @@ FEWEST, MULTIPROCESSORS, FULL = 512, 132, 0.9  # blocks that are worth dealing o
 def stay_on_chip(launch: Launch, names: Names) -> Launch:
     """`launch` with blocks that stay; itself if their work is not known to be the same."""
     if is_even(launch):
-        return _staying(launch, launch.grid, launch.block_vars, launch.body, names)
+        return _staying(launch, names)
     dim = _uneven_dim(launch)
     count = launch.grid[dim] if dim is not None else None
     if dim is None or not isinstance(count, Const):
@@ -48,28 +49,41 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
     which = Let(var, Select(Binary("eq", turn, index(0)), near, far), span=launch.span)
     body = (For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),)
     grid = (*launch.grid[:dim], index(-(-extent // 2)), *launch.grid[dim + 1 :])
-    return _staying(launch, grid, (*launch.block_vars[:dim], near, *launch.block_vars[dim + 1 :]), body, names)
+    block_vars = (*launch.block_vars[:dim], near, *launch.block_vars[dim + 1 :])
+    return _staying(replace(launch, grid=grid, block_vars=block_vars, body=body), names)
 
 
-def _staying(launch: Launch, grid: tuple[Expr, ...], block_vars: tuple[Var, ...], body: Body, names: Names) -> Launch:
+def _staying(launch: Launch, names: Names) -> Launch:
     count: Expr = index(1)
-    for extent in grid:
+    for extent in launch.grid:
         count = mul(count, cast(extent, INDEX))
-    cta, block = names.var("cta"), names.var("block")
+    cta, block, size = names.var("cta"), names.var("block"), launch.cluster_size
+    is_followed = all(isinstance(extent, Const) for extent in launch.grid[:-1])
     lets: list[Stmt] = []
-    rest: Expr = block
-    for var, extent in zip(block_vars[:-1], grid[:-1], strict=True):
-        lets.append(Let(var, Binary("floormod", rest, cast(extent, INDEX))))
-        rest = Binary("floordiv", rest, cast(extent, INDEX))
-    lets.append(Let(block_vars[-1], rest))
-    loop = For(block, cta, count, (*lets, *body), kind=KIND, span=launch.span)
-    return replace(launch, grid=(Binary("min", Var(SMS), count),), block_vars=(cta,), body=(loop,))
+    if len(launch.grid) == 1:
+        lets.append(Let(launch.block_vars[0], block))
+    else:
+        lets, rest, rank = split_block(block, launch, names)
+        for dim, extent in enumerate(extents_in_clusters(launch)[:-1]):
+            lets.append(place_block(launch, dim, _known(Binary("floormod", rest, extent), is_followed), rank))
+            rest = Binary("floordiv", rest, extent)
+        lets.append(place_block(launch, len(launch.grid) - 1, _known(rest, is_followed), rank))
+    body = (For(block, cta, count, (*lets, *launch.body), kind=KIND, span=launch.span),)
+    most: Expr = Var(SMS)
+    if size > 1:
+        most = Binary("max", mul(floordiv(most, index(size)), index(size)), index(size))
+    return replace(launch, grid=(Binary("min", most, count),), block_vars=(cta,), body=body, cluster=(size, 1, 1))
+
+
+def _known(e: Expr, is_followed: bool) -> Expr:
+    """`e`, which is not negative, so that proofs know it even where they cannot follow its divisions."""
+    return e if is_followed else maximum(e, index(0))
 
 
 def _uneven_dim(launch: Launch) -> int | None:
     """The one dim along which work differs, by arithmetic alone, if there are blocks enough for pairs to keep all multiprocessors busy."""
     uneven = [d for d, var in enumerate(launch.block_vars) if not _is_even(launch, (var,))]
-    if len(uneven) != 1 or not all(isinstance(e, Const) for e in launch.grid):
+    if len(uneven) != 1 or launch.cluster_size > 1 or not all(isinstance(e, Const) for e in launch.grid):
         return None
     extents = [int(e.value) for e in launch.grid if isinstance(e, Const)]
     pairs = prod(extents) // extents[uneven[0]] * -(-extents[uneven[0]] // 2)

@@ -1,8 +1,9 @@
 """Contestants take turns on one problem; what counts is the median of the samples that nothing else disturbed.
 
 In every round each contestant runs once, in changing order. A sample is dropped where its process got less processor time than it asked for, or where
-the core ran clearly below the contestant's usual clock. More rounds follow while too few are left. Where there are none at all, one thread's
-processor time stands in for the clock's, and of several threads the fastest sample counts; the table marks it.
+the core ran clearly below the clock that it has in calm: what a neighbour on the core leaves is no machine to compare on. More rounds follow while
+too few are left; if calm does not come, a contestant's usual clock is the measure. Where no sample is left at all, one thread's processor time stands
+in for the clock's, and of several threads the fastest sample counts; the table marks it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,7 +27,8 @@ from .result import Result
 
 BUSY_SHARE = {1: 0.97}  # of wall time that a sample's process must have had a processor, by threads; more threads wait at barriers
 BUSY_SHARE_MANY = 0.85
-CLOCK_SHARE = 0.93  # of the contestant's median clock that a sample must have run at
+CLOCK_SHARE = 0.93  # of the calm clock that a sample must have run at
+CALM = 0.1  # the calm clock: so many of all samples ran faster
 NAMES = ("ours", "numpy", "torch", "tilelang", "copy")
 BUILT_IN = ("ours", "copy")
 FAR = 4.0  # a contestant that is slower than ours by this factor
@@ -93,7 +95,7 @@ def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
     samples: dict[str, list[dict[str, float]]] = {c.name: [] for c in ready}
     far = FAR * told["ours"]["seconds"] if "ours" in told else float("inf")
     for turn in range(MORE * rounds):
-        if turn >= rounds and all(len(undisturbed(s, problem.threads)) * ENOUGH >= rounds for s in samples.values() if len(s) > FEW):
+        if turn >= rounds and all(len(found) * ENOUGH >= rounds for n, found in in_calm(samples, problem.threads).items() if len(samples[n]) > FEW):
             break
         for contestant in ready[turn % len(ready) :] + ready[: turn % len(ready)]:
             if turn >= FEW and told[contestant.name]["seconds"] > far:
@@ -110,7 +112,9 @@ def judge(
     problem: Problem, samples: dict[str, list[dict[str, float]]], told: dict[str, dict[str, Any]], errors: dict[str, str], difference: float
 ) -> Result:
     """The result of samples ("wall", "cpu" and "clock" each) of what the contestants told of themselves."""
-    clean = {name: undisturbed(found, problem.threads) for name, found in samples.items()}
+    clean = in_calm(samples, problem.threads)
+    if not all(len(found) >= ENOUGH for found in clean.values()):
+        clean = {name: undisturbed(found, problem.threads, _usual(found)) for name, found in samples.items()}
     if all(clean.values()):
         seconds = {name: statistics.median(s["wall"] for s in found) for name, found in clean.items()}
     elif problem.threads > 1:
@@ -123,13 +127,21 @@ def judge(
     return Result(problem, seconds, {n: len(s) for n, s in clean.items()}, names, clocks, schedule, errors, difference)
 
 
-def undisturbed(samples: Sequence[dict[str, float]], threads: int) -> list[dict[str, float]]:
-    """The samples that had their processors, at the usual clock."""
-    if not samples:
-        return []
+def in_calm(samples: Mapping[str, Sequence[dict[str, float]]], threads: int) -> dict[str, list[dict[str, float]]]:
+    """Of each contestant the samples that had their processors, at the clock of the match's calm moments."""
+    clocks = sorted((s["clock"] for found in samples.values() for s in found), reverse=True)
+    calm = clocks[int(len(clocks) * CALM)] if clocks else 0.0
+    return {name: undisturbed(found, threads, calm) for name, found in samples.items()}
+
+
+def _usual(samples: Sequence[dict[str, float]]) -> float:
+    return statistics.median(s["clock"] for s in samples) if samples else 0.0
+
+
+def undisturbed(samples: Sequence[dict[str, float]], threads: int, clock: float) -> list[dict[str, float]]:
+    """The samples that had their processors, at `clock` or near it."""
     share = BUSY_SHARE.get(threads, BUSY_SHARE_MANY) * threads
-    usual = statistics.median(s["clock"] for s in samples)
-    return [s for s in samples if s["cpu"] >= share * s["wall"] and s["clock"] >= CLOCK_SHARE * usual]
+    return [s for s in samples if s["cpu"] >= share * s["wall"] and s["clock"] >= CLOCK_SHARE * clock]
 
 
 def difference(outputs: dict[str, Any]) -> float:

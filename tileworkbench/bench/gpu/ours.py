@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.pass_configs import FAST_ACCUMULATE
 from ...frontend.prim_func import PrimFunc
 from ...kernels import attention, elementwise, gemm, linear, norms, softmax
 from ...runtime.jit import compile
@@ -29,7 +30,7 @@ class Ours:
 def ours(p: Problem, target: str) -> Ours:
     """Compile for `target`. Raises what the compiler raises."""
     program, schedule = choose(p, target)
-    kernel = compile(program, target=target)
+    kernel = compile(program, target=target, pass_configs={FAST_ACCUMULATE: True} if p.is_fast else None)
     facts = kernel.facts
     known = getattr(kernel.executable, "kernels", ())
     plan = getattr(kernel.executable, "plan", None)

@@ -22,7 +22,7 @@ class Problem:
 
     `kind` names the function, `shape` its sizes: gemm and scaled (m, n, k), gemv (n, k), attention (batch, heads, seq, dim), rows (rows, cols).
     `floor` is the ratio to reach: the best peer's time over ours, or the share of copy bandwidth where `is_copy_bound`; `first` is the one that a
-    first version has to reach, 0 for none.
+    first version has to reach, 0 for none. `is_fast`: sums of float8 are those of the matrix unit, on both sides; else both add up in float32.
     """
 
     group: str
@@ -34,11 +34,12 @@ class Problem:
     is_nt: bool = False
     is_causal: bool = False
     kv_heads: int = 0
+    is_fast: bool = False
 
     @property
     def name(self) -> str:
         words = ["x".join(map(str, self.shape)), *(["nt" if self.is_nt else "nn"] if self.kind == "gemm" else [])]
-        words += [*(["causal"] if self.is_causal else []), *([f"kv {self.kv_heads}"] if self.kv_heads else [])]
+        words += [*(["causal"] if self.is_causal else []), *([f"kv {self.kv_heads}"] if self.kv_heads else []), *(["fast"] if self.is_fast else [])]
         short = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}.get(self.dtype, "")
         return " ".join([self.group, *words, *([short] if short and short not in self.group else [])])
 
@@ -117,7 +118,7 @@ def _rows(dtype: str, shapes: tuple[tuple[int, int], ...]) -> list[Problem]:
 PROBLEMS: tuple[Problem, ...] = (
     *(Problem("gemm_f16", "gemm", shape, "float16", 0.97, _first(shape), is_nt=nt) for nt in (False, True) for shape in FULL),
     *(Problem("gemm_bf16", "gemm", shape, "bfloat16", 0.97, is_nt=nt) for nt in (False, True) for shape in FULL),
-    *(Problem("gemm_fp8", "scaled", (n,) * 3, "float8_e4m3fn", 0.93) for n in (4096, 8192)),
+    *(Problem("gemm_fp8", "scaled", (n,) * 3, "float8_e4m3fn", 0.93, is_fast=fast) for fast in (False, True) for n in (4096, 8192)),
     *(Problem("gemm_int8", "gemm", (n,) * 3, "int8", 0.93, is_nt=True) for n in (4096, 8192)),
     *(Problem("gemm_tf32", "gemm", (n,) * 3, "tfloat32", 0.93, is_nt=True) for n in (4096, 8192)),
     Problem("skinny", "gemv", (8192, 8192), "bfloat16", 1.0),
@@ -141,7 +142,7 @@ def chosen(only: tuple[str, ...] | list[str]) -> list[int]:
     Raises: ValueError for a group that there is not.
 
     >>> [PROBLEMS[i].name for i in chosen(["gemm_fp8"])]
-    ['gemm_fp8 4096x4096x4096', 'gemm_fp8 8192x8192x8192']
+    ['gemm_fp8 4096x4096x4096', 'gemm_fp8 8192x8192x8192', 'gemm_fp8 4096x4096x4096 fast', 'gemm_fp8 8192x8192x8192 fast']
     """
     known = {FIRST, *GROUPS, *(g.partition("_")[0] for g in GROUPS)}
     if unknown := [g for g in only if g not in known]:

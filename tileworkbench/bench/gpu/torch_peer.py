@@ -36,7 +36,7 @@ def ways(torch: Any, p: Problem) -> list[Way]:
             found = [Way("mm", lambda s: torch.mm(s.given[0], s.given[1].T if p.is_nt else s.given[1], out=s.out))]
             return [*found, Way("linear", lambda s: nn.linear(s.given[0], s.given[1]))] if p.is_nt else found
         case "scaled":
-            return [Way(f"_scaled_mm{' fast' if fast else ''}", _scaled(torch, fast)) for fast in (False, True)]
+            return [Way(f"_scaled_mm{' fast' if p.is_fast else ''}", _scaled(torch, p.is_fast))]
         case "gemv":
             return [Way("mv", lambda s: torch.mv(s.given[1], s.given[0], out=s.out)), Way("linear", lambda s: nn.linear(s.given[0], s.given[1]))]
         case "attention":

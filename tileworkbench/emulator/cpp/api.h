@@ -17,7 +17,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
         for (uint32_t r = 0; r < ranks; ++r) {
             Block &b = blocks[r];
             static_cast<twb_block_info &>(b) = {cx + r % c[0], cy + r / c[0] % c[1], cz + r / c[0] / c[1], t[0], t[1], t[2], g[0], g[1], g[2], r, ranks, how->shared_bytes};
-            b.threads.clear(); b.threads.resize(threads); b.warps.assign((threads + 31) / 32, Warp()); b.mbarriers.clear(); b.alive = threads;
+            b.threads.clear(); b.threads.resize(threads); b.warps.assign((threads + 31) / 32, Warp()); b.mbarriers.clear(); b.alive = threads; b.reached.clear(); b.ends.clear();
             for (Barrier &x : b.barriers) x = Barrier();
             b.store.resize(how->shared_bytes + TWBE_FIRST + 64);
             b.memory = (char *)(((uintptr_t)b.store.data() + 63) & ~(uintptr_t)63);
@@ -35,7 +35,7 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
             run.cluster.push_back(&b);
         }
         run_cluster();
-        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) { check_warpgroups(b); check_registers(b); } }
+        for (Block *b : run.cluster) { for (Warp &w : b->warps) flush(&w); if (!run.stop) { check_warpgroups(b); check_registers(b); check_end(b); } }
         for (Tma *x : run.waiting_tma) {
             if (!run.stop && checks()) found("never waited", x->line, -1, format("%s: nobody waited for this bulk load", who(x->thread).c_str()));
             delete x;

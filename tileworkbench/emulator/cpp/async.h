@@ -10,7 +10,7 @@ static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 enum { MARK = 0x54 };
 
 struct Tma {
-    Map map; int at[5]; uint32_t shared, high, bar, ranks, from_rank, bytes; int line, mode;  // mode: 0 load, 1 store, 2 add, 3 min, 4 max, 5 a thread's cp.async copies
+    Map map; int at[5]; uint32_t shared, high, bar, ranks, from_rank, bytes, source; int line, mode;  // mode: 0 load, 1 store, 2 add, 3 min, 4 max, 5 a thread's cp.async copies, 6 from shared memory at `source`
     char *global; twb_buffer *buffer;  // without a map: `bytes` bytes here
     Thread *thread; Clock clock; std::vector<Copy> copies;
 };
@@ -29,6 +29,17 @@ void copies_until(Thread *t, size_t newest) {
 }
 
 // ---- mbarriers
+// A peer uses a barrier, or memory: it must be initialised by then, and the block must be there. What runs beside the threads has a time of its own.
+void require_made(Block *b, const MBarrier &m, const Clock &clock, Thread *t, int line, bool copies) {
+    if (!checks() || b == t->home) return;
+    const char *what = copies ? "copies into" : "arrives in";
+    if (m.maker >= clock.size() || clock[m.maker] < m.made)
+        found("cluster", line, m.line, format("%s %s block %u of its cluster, where the mbarrier may not be initialised yet", who(t).c_str(), what, b->rank));
+    reaches(b, copies ? run.threads : t->id, copies ? run.async_when : t->clock[t->id], t, line, what);
+}
+void require_alive(Block *b, Thread *t, int line) {
+    if (!b->alive && b != t->home) found("cluster", line, -1, format("%s copies into block %u of its cluster, which has ended", who(t).c_str(), b->rank));
+}
 MBarrier *barrier_at(Block *b, uint32_t at, const char *what) {
     auto found_at = b->mbarriers.find(at);
     if (found_at != b->mbarriers.end()) return &found_at->second;
@@ -39,19 +50,24 @@ void settle(Block *b, uint32_t at, MBarrier &m) {
     if (m.pending || m.tx) return;
     m.pending = m.count; ++m.phase;
     m.done = m.clock;
-    for (Thread &t : b->threads) if (t.state == WAITS && (t.waits == AT_MBARRIER || t.waits == AT_POLL) && t.object == at) { t.answer = true; wake(&t); }
+    for (Thread &t : b->threads) if (t.state == WAITS && (t.waits == AT_MBARRIER || t.waits == AT_POLL) && t.object == at) {
+        t.answer = true;
+        if (checks()) join(t.clock, m.done);  // what this phase says; later ones may end before the thread runs
+        wake(&t);
+    }
 }
-Block *block_of(uint32_t rank) {
+Block *block_of(uint32_t rank, uint32_t bar) {
     if (rank == TWBE_OWN) return me()->home;
     if (rank < run.cluster.size()) {
         if (!run.cluster[rank]->alive) found("cluster", me()->line, -1, format("%s arrives in block %u of its cluster, which has ended", who(me()).c_str(), rank));
+        else if (auto at = run.cluster[rank]->mbarriers.find(bar); at != run.cluster[rank]->mbarriers.end()) require_made(run.cluster[rank], at->second, me()->clock, me(), me()->line, false);
         return run.cluster[rank];
     }
     found("out of bounds", me()->line, -1, format("%s asks for block %u of a cluster of %zu", who(me()).c_str(), rank, run.cluster.size()));
     return me()->home;
 }
 void arrive_at(uint32_t at, uint32_t rank, uint32_t n) {
-    Block *b = block_of(rank);
+    Block *b = block_of(rank, at);
     MBarrier *m = barrier_at(b, at, "arrives");
     if (!m) return;
     count(me()->line, BARRIERS);
@@ -132,13 +148,46 @@ void perform_copies(Tma &x) {
     settle(b, x.bar, bar->second);
 }
 
+// The bytes of a copy count at the barrier of the block that they came to.
+void bytes_came(const Tma &x, Block *b) {
+    auto bar = b->mbarriers.find(x.bar);
+    if (bar == b->mbarriers.end()) { found("mbarrier", x.line, -1, format("%s: a bulk load ends at byte %lld, where no mbarrier was initialised", who(x.thread).c_str(), (long long)x.bar - TWBE_FIRST)); return; }
+    require_made(b, bar->second, x.clock, x.thread, x.line, true);
+    if (checks()) {
+        join(bar->second.clock, x.clock);
+        if (bar->second.clock.size() <= run.threads) bar->second.clock.resize(run.threads + 1);
+        bar->second.clock[run.threads] = run.async_when;
+    }
+    bar->second.tx -= x.bytes;
+    settle(b, x.bar, bar->second);
+}
+
+// From this block's shared memory to another's.
+void perform_push(Tma &x) {
+    Thread *t = x.thread;
+    Block *from = t->home, *to = run.cluster[__builtin_ctz(x.ranks)];
+    require_alive(to, t, x.line);
+    if (!from->alive && to != from) found("cluster", x.line, -1, format("%s copies out of its block, which has ended", who(t).c_str()));
+    if (checks()) {
+        Actor actor = {run.threads, run.async_when, x.clock, t, x.line, true};
+        if (!touch_shared(actor, from, x.source, x.bytes, false, -1))
+            found("uninitialised", x.line, -1, format("%s: a bulk copy reads byte %u of shared memory where nothing was written", who(t).c_str(), x.source - TWBE_FIRST));
+        touch_shared(actor, to, x.shared, x.bytes, true, -1);
+        if (to != from) from->reached[run.threads] = {run.async_when, x.line, t, "copies out of"};  // its own block has to stay, too
+    }
+    memmove(to->memory + x.shared, from->memory + x.source, x.bytes);
+    bytes_came(x, to);
+}
+
 void perform(Tma &x) {
     const Map &m = x.map;
-    if (checks() && (x.mode == 0 || x.mode == 5)) ++run.async_when;
+    if (checks() && (x.mode == 0 || x.mode >= 5)) ++run.async_when;
     if (x.mode == 5) { perform_copies(x); return; }
+    if (x.mode == 6) { perform_push(x); return; }
     for (uint32_t rank = 0; rank < run.cluster.size(); ++rank) {
         if (!(x.ranks >> rank & 1)) continue;
         Block *b = run.cluster[rank];
+        if (!x.mode) require_alive(b, x.thread, x.line);
         if (!m.rank) {
             bool inside = x.buffer && x.global >= x.buffer->base && x.global + x.bytes <= x.buffer->end;
             if (!inside) found("out of bounds", x.line, -1, format("%s: a bulk copy leaves its array", who(x.thread).c_str()));
@@ -161,16 +210,7 @@ void perform(Tma &x) {
                 }
             }
         }
-        if (x.mode) continue;
-        auto bar = b->mbarriers.find(x.bar);
-        if (bar == b->mbarriers.end()) { found("mbarrier", x.line, -1, format("%s: a bulk load ends at byte %lld, where no mbarrier was initialised", who(x.thread).c_str(), (long long)x.bar - TWBE_FIRST)); continue; }
-        if (checks()) {
-            join(bar->second.clock, x.clock);
-            if (bar->second.clock.size() <= run.threads) bar->second.clock.resize(run.threads + 1);
-            bar->second.clock[run.threads] = run.async_when;
-        }
-        bar->second.tx -= x.bytes;
-        settle(b, x.bar, bar->second);
+        if (!x.mode) bytes_came(x, b);
     }
 }
 
@@ -236,13 +276,14 @@ void twbe_mbarrier_init(uint32_t at, uint32_t n) {
     Thread *t = me();
     if (at % 8 || at < TWBE_FIRST || at + 8 > TWBE_FIRST + t->home->shared_bytes) { found("mbarrier", t->line, -1, format("%s puts an mbarrier at byte %lld", who(t).c_str(), (long long)at - TWBE_FIRST)); return; }
     MBarrier m = {}; m.count = m.pending = n; m.line = t->line;
+    if (checks()) { m.maker = t->id; m.made = t->clock[t->id]; }
     t->home->mbarriers[at] = m;
     memset(t->home->memory + at, 0, 8);
 }
 void twbe_mbarrier_invalidate(uint32_t at) { me()->home->mbarriers.erase(at); }
 void twbe_mbarrier_arrive(uint32_t at, uint32_t rank, uint32_t n) { arrive_at(at, rank, n); }
 void twbe_mbarrier_expect(uint32_t at, uint32_t rank, uint32_t bytes) {
-    Block *b = block_of(rank);
+    Block *b = block_of(rank, at);
     if (MBarrier *m = barrier_at(b, at, "expects bytes")) { m->tx += bytes; if (m->tx >= 1 << 20) found("mbarrier", me()->line, m->line, "an mbarrier counts less than 1048576 bytes"); }
 }
 int twbe_mbarrier_try(uint32_t at, uint32_t parity, int waits) {
@@ -256,6 +297,8 @@ int twbe_mbarrier_try(uint32_t at, uint32_t parity, int waits) {
         suspend(waits == 1 ? AT_POLL : AT_MBARRIER, at, parity & 1);
         m = barrier_at(t->home, at, "waits");
         if (!t->answer || !m) return 0;
+        run.idle_polls = 0;
+        return 1;
     }
     run.idle_polls = 0;
     if (checks()) join(t->clock, m->done);
@@ -295,6 +338,16 @@ void twbe_bulk(uint32_t at, uint32_t high, void *global, twb_buffer *b, uint32_t
     if (bytes % 16 || at % 16 || (uintptr_t)global % 16) { found("misaligned", x->line, -1, format("%s: a bulk copy of %u bytes needs addresses and size that are multiples of 16", who(me()).c_str(), bytes)); delete x; return; }
     count(x->line, mode ? TMA_STORES : TMA_LOADS); count(x->line, mode ? TMA_STORE_BYTES : TMA_LOAD_BYTES, bytes);
     if (mode) me()->bulk.back().push_back(x); else run.waiting_tma.push_back(x);
+}
+void twbe_push(uint32_t at, uint32_t high, uint32_t from, uint32_t from_high, uint32_t bytes, uint32_t bar, uint32_t rank) {
+    Tma *x = new_tma(at, high, 6);
+    x->source = from; x->bytes = bytes; x->bar = bar; x->ranks = 1u << rank;
+    const char *why = nullptr;
+    if (bytes % 16 || at % 16 || from % 16) why = "needs addresses and size that are multiples of 16";
+    else if (at + bytes > high || from + bytes > from_high || std::max(at, from) + bytes > TWBE_FIRST + me()->home->shared_bytes) why = "leaves its tile";
+    else if (rank >= run.cluster.size()) why = "names a block that its cluster does not have";
+    if (why) { found(bytes % 16 || at % 16 || from % 16 ? "misaligned" : "out of bounds", x->line, -1, format("%s: a copy of %u bytes to block %u %s", who(me()).c_str(), bytes, rank, why)); delete x; return; }
+    run.waiting_tma.push_back(x);
 }
 void twbe_bulk_commit() { me()->bulk.emplace_back(); }
 void twbe_bulk_wait(uint32_t newest) { stores_until(me(), newest); }

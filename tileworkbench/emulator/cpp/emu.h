@@ -125,7 +125,7 @@ extern "C" {
 void twbe_sync();
 void twbe_bar(uint32_t id, uint32_t threads, int waits);
 void twbe_sync_warp(uint32_t mask);
-void twbe_cluster_arrive();
+void twbe_cluster_arrive(int shows);
 void twbe_cluster_wait();
 uint64_t twbe_shuffle(int mode, uint64_t value, int arg, int width, uint32_t mask);
 uint64_t twbe_vote(int mode, uint64_t value, uint32_t mask);
@@ -145,6 +145,7 @@ void twbe_proxy_fence();
 void twbe_tma_load(uint32_t at, uint32_t high, const twb_tensor_map *map, uint32_t bar, const int *c, int rank, uint32_t ranks);
 void twbe_tma_store(const twb_tensor_map *map, uint32_t at, uint32_t high, const int *c, int rank, int mode);
 void twbe_bulk(uint32_t at, uint32_t high, void *global, twb_buffer *b, uint32_t bytes, uint32_t bar, int mode);
+void twbe_push(uint32_t at, uint32_t high, uint32_t from, uint32_t from_high, uint32_t bytes, uint32_t bar, uint32_t rank);
 void twbe_bulk_commit();
 void twbe_bulk_wait(uint32_t newest);
 void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int k, int to, int at, int bt, int scale_d, int negate_a, int negate_b, int trans_a, int trans_b);

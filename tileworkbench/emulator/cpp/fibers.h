@@ -84,6 +84,7 @@ extern "C" void twbe_begin() {
     finish_thread(me());
     me()->state = DONE;
     --me()->home->alive;
+    if (checks()) join(me()->home->ends, me()->clock);
     run.idle_polls = 0;
     if (run.cluster.size() > 1) {
         if (run.cluster_barrier.arrived && me()->cluster_phase == run.cluster_phase + 1) --run.cluster_barrier.arrived;

@@ -156,6 +156,7 @@ extern "C" __attribute__((noinline)) void *twbe_shared(uint32_t at, uint32_t low
         if (rank >= run.cluster.size()) { found("out of bounds", t->line, -1, format("%s asks for block %u of a cluster of %zu", who(t).c_str(), rank, run.cluster.size())); return nowhere(); }
         b = run.cluster[rank];
         if (!b->alive) found("cluster", t->line, -1, format("%s %s shared memory of block %u of its cluster, which has ended", who(t).c_str(), kind_name(kind), rank));
+        if (checks()) reaches(b, t->id, t->clock[t->id], t, t->line, "touches memory of");
     }
     if (at < low || at + bytes > high || at + bytes > TWBE_FIRST + b->shared_bytes || at < TWBE_FIRST) {
         found("out of bounds", t->line, -1, format("%s %s %u bytes at byte %lld of a shared tile of %u bytes (shared memory has %u)", who(t).c_str(), kind_name(kind), bytes,

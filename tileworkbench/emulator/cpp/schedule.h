@@ -11,6 +11,12 @@ const char *wait_name(const Thread *t) {
     }
 }
 
+uint32_t threads_alive() {
+    uint32_t left = 0;
+    for (Block *b : run.cluster) left += b->alive;
+    return left;
+}
+
 std::string describe_wait(const Thread *t) {
     if (t->waits == AT_BARRIER) {
         Barrier &b = t->home->barriers[t->object];
@@ -23,6 +29,7 @@ std::string describe_wait(const Thread *t) {
         return format("mbarrier at byte %u for parity %u (phase %llu has parity %u, %u of %u arrivals missing, %lld bytes missing)", t->object - TWBE_FIRST, t->detail,
                       (unsigned long long)m.phase, (unsigned)(m.phase & 1), m.pending, m.count, (long long)m.tx);
     }
+    if (t->waits == AT_CLUSTER) return format("cluster barrier (%u of %u threads came)", run.cluster_barrier.arrived, threads_alive());
     return wait_name(t);
 }
 
@@ -40,7 +47,7 @@ void stuck() {
     for (Block *b : run.cluster)
         for (Warp &w : b->warps) {
             std::vector<std::pair<std::string, uint32_t>> seen;  // what lanes do, and which ones
-            bool collective = false; int first = -1;
+            bool collective = false;
             for (int l = 0; l < 32; ++l) {
                 Thread *t = w.lane[l];
                 if (!t) continue;
@@ -50,12 +57,11 @@ void stuck() {
                 if (at == seen.end()) seen.push_back({what, 1u << l}); else at->second |= 1u << l;
                 collective |= !is_done && (t->waits == AT_WARP || t->waits == AT_BARRIER);
                 if (is_done) continue;
-                if (first < 0) first = t->wait_line; else if (t->wait_line != first && other < 0) other = t->wait_line;
-                if (line <= 0) line = t->wait_line;
+                if (line <= 0) line = t->wait_line; else if (t->wait_line != line && other < 0) other = t->wait_line;
             }
             if (seen.size() > 1 && collective) kind = "divergent";
             if ((seen.size() == 1 && seen[0].first == "ended") || told++ >= 16) continue;
-            text += format("\n  block (%u, %u, %u) warp %u:", b->x, b->y, b->z, w.index);
+            text += "\n  " + block_name(b) + format(" warp %u:", w.index);
             for (auto &s : seen) text += " " + lanes_name(s.second, w.present) + " " + s.first + (s.first.back() == ';' ? "" : ";");
         }
     bool ended = false, at_barrier = false;
@@ -74,11 +80,6 @@ bool wake_kind(WaitKind kind) {
     return any;
 }
 
-bool anybody_left() {
-    for (Block *b : run.cluster) if (b->alive) return true;
-    return false;
-}
-
 void run_cluster() {
     while (!run.stop) {
         if (!run.ready.empty()) {
@@ -90,7 +91,7 @@ void run_cluster() {
             twbe_switch(&run.main_sp, t->sp);
             continue;
         }
-        if (!anybody_left()) break;
+        if (!threads_alive()) break;
         bool full = false;
         for (Block *b : run.cluster) for (Thread &t : b->threads) full |= t.state == WAITS && t.waits == AT_LOG;
         if (full) {
@@ -151,8 +152,7 @@ extern "C" void twbe_bar(uint32_t id, uint32_t threads, int waits) { arrive(id, 
 // A thread that has ended counts as one that arrived.
 namespace {
 void open_cluster_barrier() {
-    uint32_t left = 0;
-    for (Block *o : run.cluster) left += o->alive;
+    uint32_t left = threads_alive();
     Barrier &b = run.cluster_barrier;
     if (b.arrived < left || !left) return;
     b.arrived = 0; ++run.cluster_phase; run.cluster_done.swap(b.clock); b.clock.clear();
@@ -160,10 +160,12 @@ void open_cluster_barrier() {
     for (Thread *t : waiting) { if (checks()) join(t->clock, run.cluster_done); wake(t); }
 }
 }  // namespace
-extern "C" void twbe_cluster_arrive() {
+extern "C" void twbe_cluster_arrive(int shows) {
     Thread *t = me();
+    if (t->cluster_phase > run.cluster_phase) { found("cluster", t->line, -1, format("%s comes to the barrier of its cluster twice, and did not wait in between", who(t).c_str())); return; }
     t->cluster_phase = run.cluster_phase + 1;
-    ++run.cluster_barrier.arrived; publish(t, run.cluster_barrier.clock);
+    ++run.cluster_barrier.arrived;
+    if (shows) publish(t, run.cluster_barrier.clock);
     if (t->lane == 0) count(t->line, BARRIERS);
     open_cluster_barrier();
 }

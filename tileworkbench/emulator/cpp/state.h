@@ -45,8 +45,9 @@ struct Thread : twb_thread_info {
 };
 struct Warp { Block *home; uint32_t index, present = 0, registers = 0; int line = 0; Thread *lane[32] = {}; };
 struct Barrier { std::vector<Thread *> waiting; uint32_t arrived = 0, expected = 0; Clock clock; int line = 0; };
-struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; };
+struct MBarrier { uint32_t count, pending; int64_t tx = 0; uint64_t phase = 0; Clock clock, done; int line; uint32_t maker, made; };  // made: the time at which thread `maker` initialised it
 struct Cell { uint32_t wrote = 0, read[2] = {0, 0}; uint16_t writer = 0xffff, reader[2] = {0xffff, 0xffff}; int16_t wrote_line = -1, read_line[2] = {-1, -1}; int32_t stamp = -1; int8_t swizzle = -1; bool init = false; };  // stamp: proxy fences of the writer before its write
+struct Reached { uint32_t when; int line; const Thread *thread; const char *what; };
 struct Block : twb_block_info {
     std::vector<Thread> threads; std::vector<Warp> warps;
     Barrier barriers[16];
@@ -54,6 +55,7 @@ struct Block : twb_block_info {
     std::vector<char> store; char *memory = nullptr;
     std::vector<Cell> cells;   // one a byte of shared memory, when faults are looked for
     uint32_t alive = 0;
+    std::map<uint32_t, Reached> reached; Clock ends;  // by other blocks of the cluster: by which thread last; what threads knew that have ended
 };
 
 enum Count {
@@ -104,6 +106,10 @@ uint64_t global_number(const char *p, const twb_buffer *b) { return (uint64_t)(p
 void sector_seen(int line, uint64_t sector, bool store) {
     if ((store ? run.stored : run.loaded).insert(sector).second) count(line, store ? STORED_SECTORS : LOADED_SECTORS);
 }
+std::string block_name(const Block *b) {
+    std::string name = format("block (%u, %u, %u)", b->x, b->y, b->z);
+    return b->ranks > 1 ? name + format(", rank %u of its cluster,", b->rank) : name;
+}
 std::string who(const Thread *t) {
     const Block *b = t->home;
     return format("thread (%u, %u, %u) of block (%u, %u, %u)", t->x, t->y, t->z, b->x, b->y, b->z);
@@ -120,6 +126,15 @@ void flush(Warp *w);
 void finish_thread(Thread *t);
 void open_cluster_barrier();
 bool run_one_tma();
+// Another block touches `b`: it must not have ended by then, however the two are scheduled.
+void reaches(Block *b, uint32_t id, uint32_t when, const Thread *t, int line, const char *what) {
+    if (checks() && b != t->home) b->reached[id] = {when, line, t, what};
+}
+void check_end(Block *b) {
+    for (auto &r : b->reached)
+        if (r.first >= b->ends.size() || b->ends[r.first] < r.second.when)
+            found("cluster", r.second.line, -1, format("%s %s block %u of its cluster, which may have ended by then", who(r.second.thread).c_str(), r.second.what, b->rank));
+}
 struct Actor { uint32_t id, when; const Clock &clock; const Thread *thread; int line; bool async; };
 bool touch_shared(const Actor &a, Block *b, uint32_t at, uint32_t bytes, bool is_write, int swizzle);
 }  // namespace

@@ -40,8 +40,31 @@ bool read_operand(const Product &p, Thread *t, uint64_t d, bool mn_major, int fi
     return true;
 }
 
+float power_of(float x) { uint32_t u; memcpy(&u, &x, 4); u &= 0x7f800000; memcpy(&x, &u, 4); return x; }
+
+// One row of sums of float8 products. Products and the sum so far are aligned to the largest of them; 13 bits behind its first one are kept of each, and
+// of their sum; the rest is cut off. Source: DeepSeek-AI, "Insights into DeepSeek-V3", ISCA 2025, section 3.1 (FP22 sums); which exponent a product of
+// two fractions counts with is not published: here the sum of theirs.
+void add_short(const float *a, const float *bt, const float *powers, int n, int k, float *sum, bool is_odd) {
+    float top[256], scale[256]; int32_t total[256];
+    for (int j = 0; j < n; ++j) top[j] = power_of(sum[j]);
+    for (int i = 0; i < k; ++i) { float x = power_of(a[i]); for (int j = 0; j < n; ++j) top[j] = std::max(top[j], x * powers[i * n + j]); }
+    for (int i = 0; i < k; ++i) is_odd |= a[i] - a[i] != 0;
+    for (int j = 0; j < n; ++j) is_odd |= sum[j] - sum[j] != 0;
+    if (is_odd) {  // infinities and NaN
+        for (int i = 0; i < k; ++i) for (int j = 0; j < n; ++j) sum[j] += a[i] * bt[i * n + j];
+        return;
+    }
+    for (int j = 0; j < n; ++j) { scale[j] = top[j] > 0 ? 8192.0f / top[j] : 0.0f; total[j] = (int32_t)(sum[j] * scale[j]); }
+    for (int i = 0; i < k; ++i) for (int j = 0; j < n; ++j) total[j] += (int32_t)(a[i] * bt[i * n + j] * scale[j]);
+    for (int j = 0; j < n; ++j) {
+        float x = top[j] > 0 ? (float)total[j] * (top[j] / 8192.0f) : 0.0f; uint32_t u;
+        memcpy(&u, &x, 4); u &= ~0x3ffu; memcpy(&sum[j], &u, 4);
+    }
+}
+
 void multiply(const Product &p, Warp *w) {
-    static float a[16 * 32], b[256 * 32], bt[32 * 256];
+    static float a[16 * 32], b[256 * 32], bt[32 * 256], powers[32 * 256];
     Thread *t = w->lane[0];
     int es = size_of(p.at), quarter = (int)(w->index % 4);
     if (p.from_registers) {
@@ -53,14 +76,24 @@ void multiply(const Product &p, Warp *w) {
     } else if (!read_operand(p, t, p.da, p.trans_a, 16 * quarter, 16, p.at, a, p.negate_a)) return;
     if (!read_operand(p, t, p.db, p.trans_b, 0, p.n, p.bt, b, p.negate_b)) return;
     for (int n = 0; n < p.n; ++n) for (int k = 0; k < p.k; ++k) bt[k * p.n + n] = b[n * p.k + k];
+    bool is_short = p.k == 32 && p.to != TWBE_S32;
+    bool is_odd = false;
+    if (is_short) for (int i = 0; i < p.k * p.n; ++i) powers[i] = power_of(bt[i]), is_odd |= bt[i] - bt[i] != 0;
     for (int row = 0; row < 16; ++row) {
         float sum[256] = {};
-        for (int k = 0; k < p.k; ++k) { float x = a[row * p.k + k]; for (int n = 0; n < p.n; ++n) sum[n] += x * bt[k * p.n + n]; }
+        if (is_short) {
+            if (p.scale_d) for (int n = 0; n < p.n; ++n) {
+                int l = row % 8 * 4 + n % 8 / 2, i = n / 8 * 4 + row / 8 * 2 + n % 2;
+                sum[n] = p.to == TWBE_F32 ? ((float *)p.d[l])[i] : twbe_f16(((uint16_t *)p.d[l])[i]);
+            }
+            add_short(a + row * p.k, bt, powers, p.n, p.k, sum, is_odd);
+        } else for (int k = 0; k < p.k; ++k) { float x = a[row * p.k + k]; for (int n = 0; n < p.n; ++n) sum[n] += x * bt[k * p.n + n]; }
         for (int n = 0; n < p.n; ++n) {
             int l = row % 8 * 4 + n % 8 / 2, i = n / 8 * 4 + row / 8 * 2 + n % 2;
-            if (p.to == TWBE_F32) { float &d = ((float *)p.d[l])[i]; d = (p.scale_d ? d : 0.0f) + sum[n]; }
+            bool more = p.scale_d && !is_short;
+            if (p.to == TWBE_F32) { float &d = ((float *)p.d[l])[i]; d = (more ? d : 0.0f) + sum[n]; }
             else if (p.to == TWBE_S32) { int32_t &d = ((int32_t *)p.d[l])[i]; d = (int32_t)((p.scale_d ? (uint32_t)d : 0u) + (uint32_t)(int32_t)sum[n]); }
-            else { uint16_t &d = ((uint16_t *)p.d[l])[i]; d = (uint16_t)twbe_down<5, 10, false>((p.scale_d ? twbe_f16(d) : 0.0f) + sum[n]); }
+            else { uint16_t &d = ((uint16_t *)p.d[l])[i]; d = (uint16_t)twbe_down<5, 10, false>((more ? twbe_f16(d) : 0.0f) + sum[n]); }
         }
     }
 }
@@ -94,6 +127,13 @@ void run_wgmma_wait(Warp *w, uint32_t mask) {
     Thread *first = w->lane[first_lane(mask)];
     count(first->line, BARRIER_WAITS);
     products_until(first, *(uint32_t *)first->data);
+    if (!checks()) return;
+    for (int l = 0; l < 32; ++l) {  // what the warp's products have read, which the first lane's past stands for, has ended for each of them
+        if (!(mask >> l & 1) || w->lane[l] == first) continue;
+        Clock &known = w->lane[l]->clock;
+        known[first->id] = std::max(known[first->id], first->clock[first->id]);
+    }
+    ++first->clock[first->id];
 }
 const WarpOp WGMMA_WAIT = {"wgmma wait", run_wgmma_wait};
 

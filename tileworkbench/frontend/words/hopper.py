@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.dtypes import INT32
 from ...base.errors import TileRuntimeError, TileTypeError, TileValueError
-from ...ir.explicit import BARRIER, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
+from ...ir.explicit import ASYNC_ARRIVAL, BARRIER, CLOSE_STORES, EXPLICIT, GROUP, Asked, InGroups, StartBarriers, TensorMove, WaitStarted
 from ...ir.expr import AddressOf, Expr, const
 from ...ir.node import replace
 from ...ir.stmt import Gemm, If
@@ -16,6 +16,7 @@ from ...language._dispatch import impl
 from ...language.tile import GemmWarpPolicy
 from .. import arith
 from ..builder import Builder, LaunchState, Scope, current
+from ..clusters import block_of, mask_of, rank_of
 from ..positions import here
 from ..regions import pair
 from ..scalars import ElementValue
@@ -37,6 +38,9 @@ def _explicit(word: str) -> tuple[Builder, LaunchState]:
 def _ask(word: str, name: str, *args: Expr, constants: tuple[int, ...] = (), arch: int = 90) -> None:
     builder, _ = _explicit(word)
     builder.emit(Asked(name, args, constants, word, arch))
+
+
+explicit, ask = _explicit, _ask  # for the words of clusters
 
 
 # ---------------------------------------------------------------------------------------------- roles
@@ -80,18 +84,21 @@ def _ws(*groups: int) -> Any:
 # ---------------------------------------------------------------------------------------------- barriers
 @impl(words.alloc_barrier)
 def _alloc_barrier(arrive_count: Any) -> Any:
-    builder, _ = _explicit("T.alloc_barrier")
+    return start_barriers("T.alloc_barrier", arrive_count)
+
+
+def start_barriers(word: str, arrive_count: Any, of_cluster: bool = False) -> Any:
+    """Barriers of the block, or of all blocks of a cluster."""
+    builder, _ = _explicit(word)
     counts = tuple(arrive_count) if isinstance(arrive_count, Sequence) else (arrive_count,)
     if not counts or not all(isinstance(c, int) and 0 < c <= MOST_ARRIVALS for c in counts):
-        raise TileValueError(
-            f"T.alloc_barrier needs the number of arrivals of a phase, or a list of them, got {arrive_count!r}", hint="T.alloc_barrier(128)"
-        )
+        raise TileValueError(f"{word} needs the number of arrivals of a phase, or a list of them, got {arrive_count!r}", hint=f"{word}(128)")
     if builder.scopes[-1].kind != "launch":
         raise TileRuntimeError(
-            "T.alloc_barrier inside a loop, a condition or a role", hint="allocate at the start of the launch, where every thread comes once"
+            f"{word} inside a loop, a condition or a role", hint="allocate at the start of the launch, where every thread comes once"
         )
     buffer = builder.alloc("", (len(counts),), BARRIER, "shared")
-    builder.emit(StartBarriers(buffer, counts))
+    builder.emit(StartBarriers(buffer, counts, of_cluster))
     return BufferValue(buffer)
 
 
@@ -106,6 +113,15 @@ def _barrier(word: str, value: Any) -> AddressOf:
     raise TileTypeError(f"{word} needs a barrier, got {value!r}", hint="a barrier comes from T.alloc_barrier")
 
 
+def cluster_barrier(word: str, value: Any) -> AddressOf:
+    """A barrier at which other blocks may arrive."""
+    bar = _barrier(word, value)
+    body = next(s.body for s in current(word).scopes if s.kind == "launch")
+    if not any(isinstance(s, StartBarriers) and s.buffer == bar.buffer and s.of_cluster for s in body):
+        raise TileTypeError(f"{word}: {bar.buffer.name} belongs to its block alone", hint="allocate it with T.alloc_cluster_barrier")
+    return bar
+
+
 @impl(words.mbarrier_wait_parity)
 def _wait(mbarrier: Any, parity: Any) -> None:
     word = "mbarrier_wait_parity"
@@ -114,9 +130,12 @@ def _wait(mbarrier: Any, parity: Any) -> None:
 
 @impl(words.mbarrier_arrive)
 def _arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    if cta_id is not None:
-        raise TileValueError("T.mbarrier_arrive(cta_id=...) is for blocks of a cluster, of which there are none", hint="leave cta_id out")
-    _ask("mbarrier_arrive", "twb_mbarrier_arrive", _barrier("T.mbarrier_arrive", mbarrier))
+    word = "T.mbarrier_arrive"
+    if cta_id is None:
+        _ask("mbarrier_arrive", "twb_mbarrier_arrive", _barrier(word, mbarrier))
+        return
+    _, launch = _explicit(word)
+    _ask("mbarrier_arrive", "twb_mbarrier_arrive_at", cluster_barrier(word, mbarrier), block_of(word, launch, cta_id))
 
 
 @impl(words.mbarrier_expect_tx)
@@ -160,9 +179,7 @@ def _tma_copy(
     src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = None, leader_scope_threads: Any = None, eviction_policy: Any = None,
     annotations: Any = None,
 ) -> None:  # fmt: skip
-    builder, _ = _explicit("T.tma_copy")
-    if cluster_mask:
-        raise TileValueError("T.tma_copy(cluster_mask=...) is for blocks of a cluster, of which there are none", hint="leave cluster_mask out")
+    builder, launch = _explicit("T.tma_copy")
     source, target = pair("T.tma_copy", as_side(src, "T.tma_copy"), as_side(dst, "T.tma_copy"))
     ways = source.buffer.scope, target.buffer.scope
     if ways == ("global", "shared"):
@@ -177,7 +194,23 @@ def _tma_copy(
         )
     elif barrier is not None:
         raise TileValueError("T.tma_copy to global memory has no barrier", hint="leave it out; T.tma_store_wait() waits for such copies")
-    builder.emit(TensorMove(source, target, None if barrier is None else _barrier("T.tma_copy", barrier)))
+    if cluster_mask is None:
+        builder.emit(TensorMove(source, target, None if barrier is None else _barrier("T.tma_copy", barrier)))
+        return
+    if barrier is None:
+        raise TileValueError("T.tma_copy(cluster_mask=...) is for copies to shared memory", hint="leave cluster_mask out")
+    mask = mask_of("T.tma_copy", launch, cluster_mask)
+    builder.emit(TensorMove(source, target, _barrier("T.tma_copy", barrier), mask, rank_of(launch)))
+
+
+@impl(words.tma_store_arrive)
+def _tma_store_arrive() -> None:
+    _ask("tma_store_arrive", CLOSE_STORES)
+
+
+@impl(words.cp_async_barrier_noinc)
+def _cp_async_barrier_noinc(barrier: Any) -> None:
+    _ask("cp_async_barrier_noinc", ASYNC_ARRIVAL, _barrier("T.cp_async_barrier_noinc", barrier))
 
 
 @impl(words.tma_store_wait)

@@ -1,0 +1,131 @@
+"""Arrays that products read often, and whose rows the tensor copy engine cannot address, are copied first to memory whose rows it can (sm_90a).
+
+Before:  launch blocks (17, 33): for k in pipelined(65): copy a <- A[..] (rows of 8194 bytes); copy b <- ..; gemm a b acc
+After:   allocate A_rows: 4097 x 4104
+         launch blocks (4097): A_rows[row, j] = A[row, j] for j < 4104, 0 past the end
+         launch blocks (17, 33): for k in pipelined(65): copy a <- A_rows[..]; ...
+
+The engine takes rows that begin at multiples of 16 bytes. Threads would have to read such rows element by element, once for every block that needs
+them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in all.
+
+Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and copies that
+the engine cannot do for another reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ..analysis.access import static_strides
+from ..analysis.tensor_copies import PIECE, tensor_copies
+from ..analysis.tile_forms import form_of
+from ..analysis.uses import uses
+from ..base.dtypes import INDEX
+from ..ir.build import cast, index
+from ..ir.explicit import is_explicit
+from ..ir.expr import Buffer, Const, Expr, Load
+from ..ir.lowered import AllocateGlobal
+from ..ir.node import Node, replace, rewrite
+from ..ir.remark import Remark
+from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, ParallelFor, PipelinedFor, Region, Stmt, Store
+from .names import Names
+
+LEAST_READS = 4  # of each element, by all blocks together
+LEAST_BYTES = 16 << 20  # that all blocks read: a launch of its own costs as much time as some megabytes
+_THREADS = 256
+
+
+def pad_rows(kernel: Kernel, arch: int) -> Kernel:
+    """Return `kernel` with copies of arrays whose rows lie badly, on sm_90a."""
+    if arch != 90:
+        return kernel
+    names = Names(kernel)
+    made: list[AllocateGlobal] = []
+
+    def change(node: Node) -> Node | tuple[Node, ...]:
+        return _launch(node, names, made) if isinstance(node, Launch) else node
+
+    out = rewrite(kernel, change)
+    return replace(out, body=(*made, *out.body)) if made else kernel
+
+
+def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Node | tuple[Node, ...]:
+    if launch.threads_used or is_explicit(launch):
+        return launch
+    before: list[Stmt] = []
+    written = {b.root for b in uses(launch.body).written}
+    for array in dict.fromkeys(c.src.buffer for c, _ in _copies(launch.body, 1) if c.src.buffer.root not in written and _lies_badly(c, launch)):
+        whole = _bytes(array)
+        reads = [_bytes_of(c) * turns for c, turns in _copies(launch.body, 1) if c.src.buffer == array]
+        blocks = prod(_number(e) for e in launch.grid)
+        if sum(reads) * blocks < max(LEAST_READS * whole, LEAST_BYTES):
+            continue
+        per_piece = PIECE * 8 // array.type.bits
+        columns = -(-array.static_shape()[-1] // per_piece) * per_piece
+        rows = Buffer(names.fresh(f"{array.name}_rows"), (array.shape[0], index(columns)), array.type, "global")
+        moved = _reading(launch, array, rows)
+        found = tensor_copies(moved).found
+        if not all(id(c) in found for c, _ in _copies(moved.body, 1) if c.src.buffer == rows):
+            continue
+        made.append(AllocateGlobal(rows, span=array.span))
+        before.append(_copied(array, rows, names, launch))
+        said = Remark(
+            f"{array.name} is copied first: blocks read it often, and its rows do not begin at multiples of {PIECE} bytes", span=launch.span
+        )
+        launch = replace(moved, remarks=(*moved.remarks, said))
+    return (*before, launch) if before else launch
+
+
+def _copies(body: Body, turns: int) -> Iterator[tuple[Copy, int]]:
+    """Copies from global memory into shared tiles, and how often each runs at most; 0 where nobody knows."""
+    for stmt in body:
+        match stmt:
+            case Copy(src, dst) if src.buffer.scope == "global" and dst.buffer.scope == "shared":
+                yield stmt, turns
+            case For(_, start, stop, inside) | PipelinedFor(_, start, stop, inside):
+                yield from _copies(inside, turns * max(0, _number(stop) - _number(start)) if isinstance(start, Const) else 0)
+            case If(_, then, other):
+                yield from _copies((*then, *other), turns)
+            case _:
+                pass
+
+
+def _lies_badly(copy: Copy, launch: Launch) -> bool:
+    """Whether rows of a matrix that a product's tile is filled from begin anywhere."""
+    array = copy.src.buffer
+    steps = static_strides(array)
+    if array.rank != 2 or array.view_of is not None or array.type.bits % 8 or steps is None or not all(isinstance(d, Const) for d in array.shape):
+        return False
+    is_odd = steps[0] * array.type.bits // 8 % PIECE != 0
+    return is_odd and steps[1] == 1 and array.safe_value in (None, 0) and form_of(launch.forms, copy.dst.buffer) is not None
+
+
+def _reading(launch: Launch, array: Buffer, rows: Buffer) -> Launch:
+    """`launch` with copies into shared tiles from `rows` in place of `array`."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Copy) and node.src.buffer == array and node.dst.buffer.scope == "shared":
+            return replace(node, src=Region(rows, node.src.starts, node.src.extents, span=node.src.span))
+        return node
+
+    return rewrite(launch, change)
+
+
+def _copied(array: Buffer, rows: Buffer, names: Names, launch: Launch) -> Launch:
+    """Each block copies a row; reads past its end give 0."""
+    row, column = names.var("row"), names.var("column")
+    body = ParallelFor((column,), (rows.shape[1],), (Store(rows, (row, column), Load(array, (row, column)), span=launch.span),), span=launch.span)
+    return Launch((cast(array.shape[0], INDEX),), (row,), (_THREADS,), (), (), (body,), span=launch.span)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(buffer.static_shape()) * buffer.type.bits // 8
+
+
+def _bytes_of(copy: Copy) -> int:
+    return prod(_number(e) for e in copy.src.extents) * copy.src.buffer.type.bits // 8
+
+
+def _number(e: Expr) -> int:
+    return int(e.value) if isinstance(e, Const) else 0
