@@ -27,7 +27,7 @@ from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
 from .names import Names
-from .overlap_products import RELEASE
+from .overlap_products import RELEASES
 
 
 def chain_products(kernel: Kernel, arch: int) -> Kernel:
@@ -118,7 +118,7 @@ def _keeps_books(stmt: Stmt) -> bool:
 
 def _is_released_late(end: Body) -> bool:
     """Whether every tile that is released has another version, which the next turn can wait for before that."""
-    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name == RELEASE]
+    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name in RELEASES]
     return all(isinstance(s, (DeviceCall, Store)) for s in end) and all(isinstance(b, AddressOf) and b.buffer.static_shape()[0] > 1 for b in bars)
 
 
