@@ -17,10 +17,10 @@ from collections.abc import Callable
 from ..analysis.matrix_units import GROUP, MatrixUnit
 from ..analysis.tile_forms import PIECE, form_of, form_offset
 from ..base.dtypes import BOOL, FLOAT32, INT32, UINT32, DType
-from ..ir.build import add, cast, index
+from ..ir.build import add, cast, index, negate
 from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select
-from ..ir.stmt import Body, For, Gemm, Let, Region, Stmt, Store
+from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, is_const
+from ..ir.stmt import Body, For, Gemm, If, Let, Region, Stmt, Store
 from .held_tiles import coordinates
 from .spread_tiles import Spreading, moved
 
@@ -42,7 +42,8 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     sums = held if held is not None else s.array("sums", unit.c.registers, stmt.c.buffer)
     out: list[Stmt] = []
     if held is None:
-        out += s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
+        old = s.each(unit.c, lambda r: (Store(sums, (r,), Load(stmt.c.buffer, moved(stmt.c, coordinates(unit.c, s.thread, r)))),), stmt)
+        out += old if is_const(stmt.clear, False) else () if is_const(stmt.clear, True) else (If(negate(stmt.clear), old, span=stmt.span),)
     in_registers = stmt.a.buffer in s.arrays
     kind = _SUMS[str(stmt.c.buffer.type)]
     depth, columns = stmt.apart if stmt.apart[0] else (k, n)

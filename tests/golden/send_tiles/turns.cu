@@ -13,6 +13,9 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
   uint32_t before = {};
   uint32_t packed[4];
   if (thread == 0) {
+    twb_tma_prefetch(&A_map0);
+    twb_tma_prefetch(&B_map1);
+    twb_tma_prefetch(&C_map2);
     twb_mbarrier_init(a_b_full, 1);
     twb_mbarrier_init(a_b_empty, 4);
     twb_mbarrier_init(a_b_full + 1, 1);
@@ -26,17 +29,11 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
     twb_fence_mbarrier_init();
   }
   twb_sync();
+  twb_grid_launch();
+  twb_grid_wait();
   /* test_send_tiles.py:37: with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), splits, thread... */
   if (thread < 128) {
     const int32_t tx = thread & 127;
-    /* test_send_tiles.py:40: T.clear(acc) */
-    #pragma unroll
-    for (int32_t r = 0; r < 64; r += 1) {
-      #pragma unroll
-      for (int32_t x = 0; x < 2; x += 1) {
-        acc_r[r * 2 + x] = 0.0f;
-      }
-    }
     before = 0u;
     /* test_send_tiles.py:41: for step in T.Pipelined(T.ceildiv(k, block_k * splits), num_stages=stages): */
     for (int32_t step = 0; step < 4; step += 1) {
@@ -47,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
       const uint64_t a_1_at = twb_descriptor(twb_shared_address(a_1 + slot * 4096), 16, 1024, 128);
       twb_keep(acc_r);
       twb_wgmma_fence();
-      twb_wgmma_m64n256k16_f32_f16_f16<0, 0>(acc_r, a_1_at, b_1_at, 1);
+      twb_wgmma_m64n256k16_f32_f16_f16<0, 0>(acc_r, a_1_at, b_1_at, step == 0 ? 0 : 1);
       twb_wgmma_m64n256k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 2u, b_1_at + 2u, 1);
       twb_wgmma_m64n256k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 4u, b_1_at + 4u, 1);
       twb_wgmma_m64n256k16_f32_f16_f16<0, 0>(acc_r, a_1_at + 6u, b_1_at + 6u, 1);

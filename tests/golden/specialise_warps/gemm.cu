@@ -17,14 +17,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
   uint32_t tiles_stored = {};
   uint32_t packed[4];
   if (thread == 0) {
+    twb_tma_prefetch(&A_map0);
+    twb_tma_prefetch(&B_map1);
+    twb_tma_prefetch(&C_map2);
     twb_mbarrier_init(C_stage_full, 4);
     twb_mbarrier_init(C_stage_free, 1);
     twb_mbarrier_init(C_stage_free + 1, 1);
     twb_mbarrier_init(C_stage_full + 1, 4);
     twb_mbarrier_init(C_stage_free + 2, 1);
     twb_mbarrier_init(C_stage_free + 3, 1);
-    twb_tma_prefetch(&A_map0);
-    twb_tma_prefetch(&B_map1);
     twb_mbarrier_init(a_b_full, 1);
     twb_mbarrier_init(a_b_empty, 8);
     twb_mbarrier_init(a_b_full + 1, 1);

@@ -27,7 +27,8 @@ MOST_ARRIVALS = (1 << 20) - 1
 _TO_16 = "the hardware has the barriers 0 to 15; 0 is T.sync_threads() of the whole block"
 
 
-def _explicit(word: str) -> tuple[Builder, LaunchState]:
+def explicit(word: str) -> tuple[Builder, LaunchState]:
+    """The builder and the launch of a word that only sm_90 has, which the launch remembers."""
     builder = current(word)
     launch = builder.require_tile_op(word)
     if (EXPLICIT, "") not in launch.hints:
@@ -35,12 +36,10 @@ def _explicit(word: str) -> tuple[Builder, LaunchState]:
     return builder, launch
 
 
-def _ask(word: str, name: str, *args: Expr, constants: tuple[int, ...] = (), arch: int = 90) -> None:
-    builder, _ = _explicit(word)
+def ask(word: str, name: str, *args: Expr, constants: tuple[int, ...] = (), arch: int = 90) -> None:
+    """Emit the call of a device function for a word."""
+    builder, _ = explicit(word)
     builder.emit(Asked(name, args, constants, word, arch))
-
-
-explicit, ask = _explicit, _ask  # for the words of clusters
 
 
 # ---------------------------------------------------------------------------------------------- roles
@@ -62,7 +61,7 @@ class RoleContext:
 
 @impl(words.ws)
 def _ws(*groups: int) -> Any:
-    builder, launch = _explicit("T.ws")
+    builder, launch = explicit("T.ws")
     threads = 1
     for extent in launch.threads:
         threads *= extent
@@ -89,7 +88,7 @@ def _alloc_barrier(arrive_count: Any) -> Any:
 
 def start_barriers(word: str, arrive_count: Any, of_cluster: bool = False) -> Any:
     """Barriers of the block, or of all blocks of a cluster."""
-    builder, _ = _explicit(word)
+    builder, _ = explicit(word)
     counts = tuple(arrive_count) if isinstance(arrive_count, Sequence) else (arrive_count,)
     if not counts or not all(isinstance(c, int) and 0 < c <= MOST_ARRIVALS for c in counts):
         raise TileValueError(f"{word} needs the number of arrivals of a phase, or a list of them, got {arrive_count!r}", hint=f"{word}(128)")
@@ -125,28 +124,28 @@ def cluster_barrier(word: str, value: Any) -> AddressOf:
 @impl(words.mbarrier_wait_parity)
 def _wait(mbarrier: Any, parity: Any) -> None:
     word = "mbarrier_wait_parity"
-    _ask(word, "twb_mbarrier_wait", _barrier(f"T.{word}", mbarrier), arith.cast(as_expr(parity), INT32))
+    ask(word, "twb_mbarrier_wait", _barrier(f"T.{word}", mbarrier), arith.cast(as_expr(parity), INT32))
 
 
 @impl(words.mbarrier_arrive)
 def _arrive(mbarrier: Any, cta_id: Any = None) -> None:
     word = "T.mbarrier_arrive"
     if cta_id is None:
-        _ask("mbarrier_arrive", "twb_mbarrier_arrive", _barrier(word, mbarrier))
+        ask("mbarrier_arrive", "twb_mbarrier_arrive", _barrier(word, mbarrier))
         return
-    _, launch = _explicit(word)
-    _ask("mbarrier_arrive", "twb_mbarrier_arrive_at", cluster_barrier(word, mbarrier), block_of(word, launch, cta_id))
+    _, launch = explicit(word)
+    ask("mbarrier_arrive", "twb_mbarrier_arrive_at", cluster_barrier(word, mbarrier), block_of(word, launch, cta_id))
 
 
 @impl(words.mbarrier_expect_tx)
 def _expect(mbarrier: Any, tx: Any) -> None:
-    _ask("mbarrier_expect_tx", "twb_mbarrier_expect", _barrier("T.mbarrier_expect_tx", mbarrier), arith.cast(as_expr(tx), INT32))
+    ask("mbarrier_expect_tx", "twb_mbarrier_expect", _barrier("T.mbarrier_expect_tx", mbarrier), arith.cast(as_expr(tx), INT32))
 
 
 @impl(words.mbarrier_arrive_expect_tx)
 def _arrive_expect(mbarrier: Any, tx: Any) -> None:
     word = "mbarrier_arrive_expect_tx"
-    _ask(word, "twb_mbarrier_arrive_expect", _barrier(f"T.{word}", mbarrier), arith.cast(as_expr(tx), INT32))
+    ask(word, "twb_mbarrier_arrive_expect", _barrier(f"T.{word}", mbarrier), arith.cast(as_expr(tx), INT32))
 
 
 def named(word: str, name: str, barrier_id: Any, arrive_count: Any) -> None:
@@ -155,7 +154,7 @@ def named(word: str, name: str, barrier_id: Any, arrive_count: Any) -> None:
         raise TileValueError(f"T.{word}: there is no barrier {barrier_id!r} to choose", hint=_TO_16)
     if not isinstance(arrive_count, int) or arrive_count < 1 or arrive_count % 32:
         raise TileValueError(f"T.{word}: {arrive_count!r} threads cannot meet", hint="whole warps meet: give a multiple of 32")
-    _ask(word, name, const(barrier_id, INT32), const(arrive_count, INT32), arch=80)
+    ask(word, name, const(barrier_id, INT32), const(arrive_count, INT32), arch=80)
 
 
 @impl(words.named_barrier_arrive)
@@ -170,7 +169,7 @@ def _named_sync(barrier_id: int, arrive_count: int) -> None:
 
 @impl(words.fence_proxy_async)
 def _fence() -> None:
-    _ask("fence_proxy_async", "twb_fence_proxy_async")
+    ask("fence_proxy_async", "twb_fence_proxy_async")
 
 
 # ---------------------------------------------------------------------------------------------- copies
@@ -179,7 +178,7 @@ def _tma_copy(
     src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = None, leader_scope_threads: Any = None, eviction_policy: Any = None,
     annotations: Any = None,
 ) -> None:  # fmt: skip
-    builder, launch = _explicit("T.tma_copy")
+    builder, launch = explicit("T.tma_copy")
     source, target = pair("T.tma_copy", as_side(src, "T.tma_copy"), as_side(dst, "T.tma_copy"))
     ways = source.buffer.scope, target.buffer.scope
     if ways == ("global", "shared"):
@@ -205,17 +204,17 @@ def _tma_copy(
 
 @impl(words.tma_store_arrive)
 def _tma_store_arrive() -> None:
-    _ask("tma_store_arrive", CLOSE_STORES)
+    ask("tma_store_arrive", CLOSE_STORES)
 
 
 @impl(words.cp_async_barrier_noinc)
 def _cp_async_barrier_noinc(barrier: Any) -> None:
-    _ask("cp_async_barrier_noinc", ASYNC_ARRIVAL, _barrier("T.cp_async_barrier_noinc", barrier))
+    ask("cp_async_barrier_noinc", ASYNC_ARRIVAL, _barrier("T.cp_async_barrier_noinc", barrier))
 
 
 @impl(words.tma_store_wait)
 def _tma_store_wait(count: int = 0, read: bool = True) -> None:
-    _ask("tma_store_wait", "twb_bulk_wait_read" if read else "twb_bulk_wait", constants=(_count("T.tma_store_wait", count),))
+    ask("tma_store_wait", "twb_bulk_wait_read" if read else "twb_bulk_wait", constants=(_count("T.tma_store_wait", count),))
 
 
 # ---------------------------------------------------------------------------------------------- products
@@ -224,14 +223,14 @@ def _wgmma_gemm(
     A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False, policy: Any = GemmWarpPolicy.Square, clear_accum: Any = False,
     annotations: Any = None,
 ) -> None:  # fmt: skip
-    builder, _ = _explicit("T.wgmma_gemm")
+    builder, _ = explicit("T.wgmma_gemm")
     made: Gemm = product("T.wgmma_gemm", A, B, C, transpose_A, transpose_B, policy, clear_accum)
     builder.emit(replace(made, is_async=True, unit="wgmma"))
 
 
 @impl(words.wait_wgmma)
 def _wait_wgmma(num_mma: int = 0) -> None:
-    builder, _ = _explicit("T.wait_wgmma")
+    builder, _ = explicit("T.wait_wgmma")
     builder.emit(WaitStarted(_count("T.wait_wgmma", num_mma)))
 
 
