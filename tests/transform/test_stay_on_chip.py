@@ -73,8 +73,9 @@ def test_pairs_of_blocks_do_the_whole_grid(rows: int, planes: int, monkeypatch: 
 
 
 def test_which_blocks_make_pairs() -> None:
-    """512 blocks and more that fill rounds of 132 multiprocessors, whose work no array decides."""
+    """512 blocks and more that fill rounds of 132 multiprocessors, whose work no array decides, and not much of it."""
     assert kinds(triangle(32, 64)) == ["blocks", "pair"]
     assert kinds(triangle(32, 64, known=False)) == []
     assert kinds(triangle(32, 8)) == []  # 256 blocks
     assert kinds(triangle(32, 34)) == []  # 544 pairs: five rounds for little more than four
+    assert kinds(triangle(128, 16)) == []  # 1024 pairs fill eight rounds but for 3 %, which is two of 64 turns of a block
