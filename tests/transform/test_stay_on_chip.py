@@ -70,6 +70,7 @@ def test_pairs_of_blocks_do_the_whole_grid(rows: int, planes: int, monkeypatch: 
     np.testing.assert_allclose(c, seen @ b.astype(np.float64), atol=1e-3)
     found = kernel.sanitize(a, b, n, c, arch="sm_90a")
     assert found.is_clean, str(found)
+    assert "twb_tma_store_3d" in kernel.source.partition("thread == 288")[2], "a thread of its own goes through the pairs and stores"
 
 
 def test_which_blocks_make_pairs() -> None:

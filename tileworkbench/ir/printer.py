@@ -260,7 +260,7 @@ class _Printer:
                 return f"fill {self.region(dst)} <- {self.expr(value)}"
             case Gemm(a, b, c, trans_a, trans_b, clear, policy, is_async, unit, apart):
                 left, right = self.region(a) + ".T" * trans_a, self.region(b) + ".T" * trans_b
-                how = (f", by {unit}" if unit else "") + (f", {apart[0]} of k and {apart[1]} columns apart" if apart[0] else "")
+                how = (f", by {unit}" if unit else "") + ("" if apart == (0, 0) else f", apart {apart}")
                 return f"{'async_' * is_async}gemm {self.region(c)} += {left} @ {right}, clear={self.expr(clear)}, policy={policy!r}{how}"
             case Reduce(op, src, dst, dim, clear, nan, share):
                 flags = ("" if clear else ", keep") + (", nan" if nan else "") + (f", {share}" if share else "")
