@@ -62,13 +62,22 @@ def children(node: Node) -> list[Node]:
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first, in program order."""
-    stack = [node]
+    stack, slots = [node], _node_slots
     while stack:
         top = stack.pop()
         yield top
-        below = children(top)
-        if below:
-            stack += reversed(below)
+        names = slots[top.__class__]
+        if not names:
+            continue
+        below: list[Node] = []  # `children`, written out: most of the passes' time is spent here
+        for name in names:
+            value = getattr(top, name)
+            if value.__class__ is tuple:
+                below += [item for item in value if isinstance(item, Node)]
+            elif isinstance(value, Node):
+                below.append(value)
+        below.reverse()
+        stack += below
 
 
 def rewrite(node: N, change: Callable[[Node], Node | tuple[Node, ...] | None]) -> N:
@@ -89,8 +98,11 @@ def _rewrite(node: Node, change: Callable[[Node], Any]) -> Any:
 
 def map_children(node: N, change: Callable[[Node], Any]) -> N:
     """`node` with `change` applied to each direct child; `node` itself if none changed."""
+    names = _node_slots[node.__class__]
+    if not names:
+        return node
     updates: dict[str, Any] = {}
-    for name in _node_slots[node.__class__]:
+    for name in names:
         value = getattr(node, name)
         if isinstance(value, Node):
             new = change(value)
