@@ -184,7 +184,7 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
         (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
         (lambda: softmax.default_schedule(8, 100_000), "1 row"),
         (lambda: attention.default_schedule(1024), "256x128"),
-        (lambda: attention.default_schedule(1024, 128), "256x128"),
+        (lambda: attention.default_schedule(1024, 128), "512x128"),
         (lambda: attention.default_schedule(1000, 128, "bfloat16"), "256x256"),
         (lambda: attention.default_schedule(2048, 128), "512x128"),
         (lambda: attention.default_schedule(384), "192x128"),

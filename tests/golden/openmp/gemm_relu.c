@@ -94,9 +94,9 @@ static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
 #ifdef TWB_APART
-extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear);
+extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32_packed(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc, int64_t last, int clear);
 #else
-static __attribute__((noinline, unused)) void twb_6x4_v16f32(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t last, int clear) {
+static __attribute__((noinline, unused)) void twb_6x4_v16f32_packed(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
     __builtin_prefetch(c + 2 * ldc, 1);
@@ -109,29 +109,48 @@ static __attribute__((noinline, unused)) void twb_6x4_v16f32(int64_t k, const fl
     twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
     twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
     twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
+    lda *= 4; /* bytes */
+    const char *b0 = (const char *)b, *a0 = (const char *)a + 0 * lda, *a3 = (const char *)a + 3 * lda, *a_last = (const char *)a + last * lda;
     int64_t x = 0;
     for (int64_t end = k < 256 ? k : k - 64;; end = k) {
-        while (x < end - 1) {
+        for (; x < end - 3; x += 4) {
             {
-                const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-                const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-                const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-                const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-                const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-                const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-                const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
-                b += ldb; x++;
+                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 0 + 0), b_1 = *(const twb_v16f32 *)(b0 + 0 + 64), b_2 = *(const twb_v16f32 *)(b0 + 0 + 128), b_3 = *(const twb_v16f32 *)(b0 + 0 + 192);
+                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 0) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
+                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 0) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
+                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 0) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
+                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 0) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
+                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 0) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
+                const twb_v16f32 v5 = *(const float *)(a_last + 0) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
             }
             {
-                const twb_v16f32 b0 = *(const twb_v16f32 *)(b + 0), b1 = *(const twb_v16f32 *)(b + 16), b2 = *(const twb_v16f32 *)(b + 32), b3 = *(const twb_v16f32 *)(b + 48);
-                const twb_v16f32 a0 = a[0 * lda + x] - (twb_v16f32){0}; c0_0 += a0 * b0; c0_1 += a0 * b1; c0_2 += a0 * b2; c0_3 += a0 * b3;
-                const twb_v16f32 a1 = a[1 * lda + x] - (twb_v16f32){0}; c1_0 += a1 * b0; c1_1 += a1 * b1; c1_2 += a1 * b2; c1_3 += a1 * b3;
-                const twb_v16f32 a2 = a[2 * lda + x] - (twb_v16f32){0}; c2_0 += a2 * b0; c2_1 += a2 * b1; c2_2 += a2 * b2; c2_3 += a2 * b3;
-                const twb_v16f32 a3 = a[3 * lda + x] - (twb_v16f32){0}; c3_0 += a3 * b0; c3_1 += a3 * b1; c3_2 += a3 * b2; c3_3 += a3 * b3;
-                const twb_v16f32 a4 = a[4 * lda + x] - (twb_v16f32){0}; c4_0 += a4 * b0; c4_1 += a4 * b1; c4_2 += a4 * b2; c4_3 += a4 * b3;
-                const twb_v16f32 a5 = a[last * lda + x] - (twb_v16f32){0}; c5_0 += a5 * b0; c5_1 += a5 * b1; c5_2 += a5 * b2; c5_3 += a5 * b3;
-                b += ldb; x++;
+                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 256 + 0), b_1 = *(const twb_v16f32 *)(b0 + 256 + 64), b_2 = *(const twb_v16f32 *)(b0 + 256 + 128), b_3 = *(const twb_v16f32 *)(b0 + 256 + 192);
+                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 4) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
+                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 4) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
+                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 4) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
+                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 4) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
+                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 4) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
+                const twb_v16f32 v5 = *(const float *)(a_last + 4) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
             }
+            {
+                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 512 + 0), b_1 = *(const twb_v16f32 *)(b0 + 512 + 64), b_2 = *(const twb_v16f32 *)(b0 + 512 + 128), b_3 = *(const twb_v16f32 *)(b0 + 512 + 192);
+                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 8) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
+                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 8) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
+                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 8) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
+                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 8) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
+                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 8) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
+                const twb_v16f32 v5 = *(const float *)(a_last + 8) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
+            }
+            {
+                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 768 + 0), b_1 = *(const twb_v16f32 *)(b0 + 768 + 64), b_2 = *(const twb_v16f32 *)(b0 + 768 + 128), b_3 = *(const twb_v16f32 *)(b0 + 768 + 192);
+                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 12) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
+                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 12) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
+                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 12) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
+                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 12) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
+                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 12) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
+                const twb_v16f32 v5 = *(const float *)(a_last + 12) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
+            }
+            a0 += 16; a3 += 16; a_last += 16; b0 += 1024;
         }
         if (end == k) break;
         for (int64_t i = 0; i < 6; i++) { const float *row = c + (i < 5 ? i : last) * ldc; __builtin_prefetch(row + 0, 1); __builtin_prefetch(row + 16, 1); __builtin_prefetch(row + 32, 1); __builtin_prefetch(row + 48, 1); }
@@ -204,10 +223,10 @@ static __attribute__((noinline, unused)) void twb_gemm_64x64x32_f16_f16_f32_128_
     }
     twb_gemm_64x64x32_f16_f16_f32_128_256_64_farab_pack(32, b + 0 * 256, pb);
     for (int64_t i = 0; i < 54; i += 6) {
-        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(32, pa + i * 48 + 0, 48, pb + j * 32, 64, c + i * 64 + j, 64, 5, clear);
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32_packed(32, pa + i * 48 + 0, 48, pb + j * 32, c + i * 64 + j, 64, 5, clear);
     }
     for (int64_t i = 54; i < 64; i += 5) {
-        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32(32, pa + i * 48 + 0, 48, pb + j * 32, 64, c + i * 64 + j, 64, 4, clear);
+        for (int64_t j = 0; j < 64; j += 64) twb_6x4_v16f32_packed(32, pa + i * 48 + 0, 48, pb + j * 32, c + i * 64 + j, 64, 4, clear);
     }
 }
 
