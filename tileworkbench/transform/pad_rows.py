@@ -6,11 +6,11 @@ After:   allocate A_rows: 4097 x 4104
          launch blocks (17, 33): for k in pipelined(65): copy a <- A_rows[..]; ...
 
 The engine takes rows that begin at multiples of 16 bytes. Threads would have to read such rows element by element, once for every block that needs
-them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in
-all, and none is copied where one of them stays as it is.
+them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in all, and none is copied where one of
+them stays as it is.
 
-Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and copies that
-the engine cannot do for another reason.
+Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and
+copies that the engine cannot do for another reason.
 """
 
 from __future__ import annotations
