@@ -19,10 +19,10 @@ pytestmark = pytest.mark.skipif(toolchain.default_compiler() is None, reason="ne
 ROWS, KEYS, DIM, MOST = 128, 64, 64, 5
 
 
-def chain(stages: int = 2, fixed: int = 0, same: bool = False, touched: bool = False) -> PrimFunc:
+def chain(stages: int = 2, fixed: int = 0, same: bool = False, touched: bool = False, blocks: int = 1) -> PrimFunc:
     """O = sum over tiles of keys, each half as heavy as the next: (Q K^T) V. `fixed`: turns, else an argument. `same`: V is K's tile.
 
-    `touched`: the block reads the sums before it makes the second factor.
+    `touched`: the block reads the sums before it makes the second factor. `blocks`: of a cluster, which do the same.
     """
 
     @T.prim_func
@@ -30,7 +30,7 @@ def chain(stages: int = 2, fixed: int = 0, same: bool = False, touched: bool = F
         Q: T.Tensor((ROWS, DIM), "float16"), K: T.Tensor((MOST * KEYS, DIM), "float16"), V: T.Tensor((MOST * KEYS, DIM), "float16"),
         N: T.Tensor((1,), "int32"), O: T.Tensor((ROWS, DIM), "float32"),
     ):  # fmt: skip
-        with T.Kernel(1, threads=256):
+        with T.Kernel(blocks, threads=256, cluster_dims=blocks):
             q = T.alloc_shared((ROWS, DIM), "float16")
             k = T.alloc_shared((KEYS, DIM), "float16")
             v = T.alloc_shared((KEYS, DIM), "float16")
@@ -114,7 +114,8 @@ def test_the_second_product_runs_beside_what_follows_the_first() -> None:
 
 
 def test_what_cannot_be_turned_stays() -> None:
-    """One version of the tiles; one tile for both products."""
+    """One version of the tiles, which a block or a cluster frees; one tile for both products."""
     assert not is_chained(chain(1))
+    assert is_chained(chain(2, blocks=2)) and not is_chained(chain(1, blocks=2))
     assert not is_chained(chain(2, same=True))
     check(chain(2, same=True), 3, same=True)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(toolchain.default_compiler() is None, reason="ne
 TILE, DEPTH = 64, 32
 
 
-def triangle(rows: int, planes: int, known: bool = True, threads: int = 256) -> PrimFunc:
+def triangle(rows: int, planes: int, known: bool = True, threads: int = 256, cluster: int = 1) -> PrimFunc:
     """C[p, i] = the first (i + 1) tiles along k of A[p, i] B; not `known`: as many as N says."""
 
     @T.prim_func
@@ -27,7 +27,7 @@ def triangle(rows: int, planes: int, known: bool = True, threads: int = 256) -> 
         A: T.Tensor((planes, rows * 2 * TILE, rows * DEPTH), "float16"), B: T.Tensor((rows * DEPTH, TILE), "float16"), N: T.Tensor((rows,), "int32"),
         C: T.Tensor((planes, rows * 2 * TILE, TILE), "float32"),
     ):  # fmt: skip
-        with T.Kernel(planes, rows, threads=threads) as (p, i):
+        with T.Kernel(planes, rows, threads=threads, cluster_dims=(1, cluster, 1)) as (p, i):
             a = T.alloc_shared((2 * TILE, DEPTH), "float16")
             b = T.alloc_shared((DEPTH, TILE), "float16")
             acc = T.alloc_fragment((2 * TILE, TILE), "float32")
@@ -70,11 +70,14 @@ def test_pairs_of_blocks_do_the_whole_grid(rows: int, planes: int, monkeypatch: 
     np.testing.assert_allclose(c, seen @ b.astype(np.float64), atol=1e-3)
     found = kernel.sanitize(a, b, n, c, arch="sm_90a")
     assert found.is_clean, str(found)
+    assert "twb_tma_store_3d" in kernel.source.partition("thread == 288")[2], "a thread of its own goes through the pairs and stores"
 
 
 def test_which_blocks_make_pairs() -> None:
-    """512 blocks and more that fill rounds of 132 multiprocessors, whose work no array decides."""
+    """512 blocks and more that fill rounds of 132 multiprocessors, whose work no array decides, and not much of it."""
     assert kinds(triangle(32, 64)) == ["blocks", "pair"]
     assert kinds(triangle(32, 64, known=False)) == []
+    assert kinds(triangle(32, 64, cluster=2)) == []
     assert kinds(triangle(32, 8)) == []  # 256 blocks
     assert kinds(triangle(32, 34)) == []  # 544 pairs: five rounds for little more than four
+    assert kinds(triangle(128, 16)) == []  # 1024 pairs fill eight rounds but for 3 %, which is two of 64 turns of a block

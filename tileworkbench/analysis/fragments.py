@@ -246,7 +246,7 @@ def cells_at(indices: tuple[Expr, ...], loop_vars: tuple[Var, ...], placed: Frag
     """
     cells = placed.cells()
     known = {var.name: cells[d] for d, var in enumerate(loop_vars)}
-    found = [_numbers(i, known) for i in indices]
+    found = [numbers(i, known) for i in indices]
     idle = cells[0] < 0
     whole = [np.where(idle, -1, f) for f in found if f is not None]
     return np.stack(whole) if len(whole) == len(found) else None
@@ -315,17 +315,17 @@ def with_one(rows: Fragment, dim: int) -> Fragment:
     return Fragment((*rows.shape[:dim], 1, *rows.shape[dim:]), rows.threads, rows.registers, digits)
 
 
-def _numbers(e: Expr, known: Mapping[str, Array]) -> Array | None:
-    """`e` for all threads and registers at once; None if it depends on anything but the loop's variables."""
+def numbers(e: Expr, known: Mapping[str, Array]) -> Array | None:
+    """`e` for many values of `known` variables at once; None if it depends on anything else."""
     match e:
         case Const(value):
             return np.asarray(int(value), dtype=np.int64)
         case Var(name):
             return known.get(name)
         case Cast(x, to) if to.is_int:
-            return _numbers(x, known)
+            return numbers(x, known)
         case Binary(op, a, b) if op in _ON_NUMBERS:
-            left, right = _numbers(a, known), _numbers(b, known)
+            left, right = numbers(a, known), numbers(b, known)
             return None if left is None or right is None else np.asarray(_ON_NUMBERS[op](left, right), dtype=np.int64)
         case _:
             return None

@@ -20,7 +20,7 @@ from ..runtime.kernel import JITKernel
 from .choice import compiled, gpu_of, has_wgmma, shared_bytes
 
 LOG2_E = 1.4426950408889634
-_NEAR = 1 << 20  # bytes of K and V of one head that stay in L2 from block to block, beside what a block needs
+_NEAR = 1 << 20  # bytes of K and V of one head from which on they do not stay in L2 beside what a block needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bo
     queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing. For a GPU see `gpu_schedule`.
     """
     if arch := gpu_of(target):
-        return gpu_schedule(seq, dim, dtype, arch)
+        return gpu_schedule(seq, dim, dtype, arch, causal)
     size = DType(dtype).bits // 8
-    most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size > _NEAR else 256
+    most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size >= _NEAR else 256
     return Schedule(_share(seq, most), _share(seq, max(16, min(most, 512 // size, 65536 // (dim * size)))))
 
 
@@ -62,14 +62,16 @@ def _share(seq: int, most: int) -> int:
 GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 80, 256)}
 WARP_TILES = {64: (128, 64, 128), 128: (64, 64, 128), 256: (64, 32, 128)}
 FLAT_TILE = (32, 32, 128)  # of multiply-adds
+TWO_GROUPS = 1.14  # what a score takes with two groups of 64 dims, beside three. Source: an H200, 2026-11 (12 to 17 %)
 GROWTH = 8  # powers of two by which weights may exceed 1 before the maximum that they are relative to is a new one; float16 holds 2**15
 SLACK = 2048  # bytes of shared memory that are left for barriers and alignment
 
 
-def gpu_schedule(seq: int, dim: int, dtype: str, arch: str) -> Schedule:
+def gpu_schedule(seq: int, dim: int, dtype: str, arch: str, causal: bool = False) -> Schedule:
     """Tiles for a GPU: as many scores, outputs and weights as registers hold, and two tiles of K and V where they fit; fewer rows for few queries.
 
-    With wgmma 64 queries a warp group: two groups for long heads, three for short ones, whose softmax has more to do for each product.
+    With wgmma 64 queries a warp group: two groups for long heads, three for short ones, whose softmax has more to do for each product; but two where
+    three would compute much more beyond the diagonal or the end for nothing.
     """
     size = DType(dtype).bits // 8
     if size > 2:
@@ -77,10 +79,21 @@ def gpu_schedule(seq: int, dim: int, dtype: str, arch: str) -> Schedule:
     else:
         tiles = GROUP_TILES if has_wgmma(arch) else WARP_TILES
         queries, keys, threads = next((t for most, t in tiles.items() if dim <= most), tiles[256])
+        if queries == 192 and computed(seq, 128, keys, causal) * TWO_GROUPS < computed(seq, queries, keys, causal):
+            queries, threads = 128, 256
         while queries > 64 and queries - 64 >= seq:
             queries, threads = queries - 64, max(128, threads - 128)
     most = (shared_bytes(arch) - SLACK - queries * dim * size) // (2 * keys * dim * size)
     return Schedule(queries, keys, max(1, min(2, most)), threads)
+
+
+def computed(seq: int, queries: int, keys: int, causal: bool) -> int:
+    """Scores of a head that blocks of so many queries and keys compute, those for nothing included.
+
+    >>> computed(1024, 192, 128, True), computed(1024, 128, 128, True), 1024 * 1025 // 2
+    (786432, 589824, 524800)
+    """
+    return sum(queries * keys * -(-(min(first + queries, seq) if causal else seq) // keys) for first in range(0, seq, queries))
 
 
 def program(

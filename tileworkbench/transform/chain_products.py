@@ -1,10 +1,11 @@
 """A loop of two products, where the second takes what the block makes of the first: the next first product runs beside it (sm_90a).
 
 Before:  for i in a..b: wait k; gemm q k s; release k | p, o = softmax of s, o | wait v; gemm p v o; release v
+         release q
 After:   if b > a: the first product and what follows it, for a
                    for i in a+1..b: wait k; gemm (async) q k s; the second product (async) of i - 1; wait products <= 1; release k;
                                     what follows; wait products <= 0 where it first touches o or p; release v
-                   the second product, for b - 1
+                   release q; the second product, for b - 1
 
 So what follows a product, which is long, runs beside the second product of the turn before. The wait is held back until what stands before it has
 been computed: ptxas would move it up.
@@ -26,7 +27,7 @@ from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
 from .names import Names
-from .overlap_products import RELEASE
+from .overlap_products import RELEASES
 
 
 def chain_products(kernel: Kernel, arch: int) -> Kernel:
@@ -42,11 +43,33 @@ def chain_products(kernel: Kernel, arch: int) -> Kernel:
 
 
 def _launch(launch: Launch, arch: int, names: Names) -> Launch:
-    def change(node: Node) -> Node | tuple[Node, ...]:
-        if isinstance(node, (For, PipelinedFor)):
-            parts = _parts(node, launch, arch)
-            return node if parts is None else _chained(node, parts, names)
-        return node
+    def turned(body: Body) -> Body:
+        """`body` with its own loops turned; itself if there is none. What frees tiles behind a loop goes before the product that is left over."""
+        out: list[Stmt] = []
+        at = 0
+        while at < len(body):
+            loop, end = body[at], at + 1
+            parts = _parts(loop, launch, arch) if isinstance(loop, (For, PipelinedFor)) else None
+            if parts is None or not isinstance(loop, (For, PipelinedFor)):
+                out.append(loop)
+            else:
+                while end < len(body) and _may_precede(body[end], parts):
+                    end += 1
+                out += _chained(loop, parts, body[at + 1 : end], names)
+            at = end
+        return tuple(out) if len(out) != len(body) or any(a is not b for a, b in zip(out, body, strict=True)) else body
+
+    def change(node: Node) -> Node:
+        match node:
+            case For(body=body) | PipelinedFor(body=body):
+                return node if (made := turned(body)) is body else replace(node, body=made)
+            case If(_, then, other):
+                sides = turned(then), turned(other)
+                return node if sides[0] is then and sides[1] is other else replace(node, then=sides[0], other=sides[1])
+            case Specialised(consumers=body):
+                return node if (made := turned(body)) is body else replace(node, consumers=made)
+            case _:
+                return node
 
     return rewrite(launch, change)
 
@@ -95,7 +118,7 @@ def _keeps_books(stmt: Stmt) -> bool:
 
 def _is_released_late(end: Body) -> bool:
     """Whether every tile that is released has another version, which the next turn can wait for before that."""
-    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name == RELEASE]
+    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name in RELEASES]
     return all(isinstance(s, (DeviceCall, Store)) for s in end) and all(isinstance(b, AddressOf) and b.buffer.static_shape()[0] > 1 for b in bars)
 
 
@@ -106,8 +129,16 @@ def _are_apart(parts: _Parts) -> bool:
     return not (ahead.written & behind.buffers or behind.written & ahead.read or behind.free & known)
 
 
+def _may_precede(stmt: Stmt, parts: _Parts) -> bool:
+    """Whether what frees a tile behind a loop may come before the last second product, which reads a tile of the loop and so none of those."""
+    bound = uses(parts.wait).bound
+    own = any(isinstance(n, Var) and n in bound for start in parts.second.b.starts for n in walk(start))
+    mine, rest = uses(stmt), uses((*parts.wait, parts.second, *parts.end))
+    return own and not isinstance(stmt, Let) and _keeps_books(stmt) and not (mine.written & rest.buffers or mine.read & rest.written)
+
+
 # ---------------------------------------------------------------------------------------------- the turned loop
-def _chained(loop: For | PipelinedFor, parts: _Parts, names: Names) -> Body:
+def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names) -> Body:
     lead, freed, second = parts.lead, parts.freed, replace(parts.second, is_async=True)
     before = _at((*parts.wait, second, *parts.end), loop.var, Binary("sub", loop.var, index(1)), names)
     cut = len(parts.wait) + 1
@@ -122,10 +153,10 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, names: Names) -> Body:
     start = _at((*lead, parts.first, *freed, *parts.between), loop.var, loop.start, names)
     end = _at((*parts.wait, parts.second, *parts.end), loop.var, Binary("sub", loop.stop, index(1)), names)
     again = For(loop.var, add(loop.start, index(1)), loop.stop, turn, span=loop.span)
-    whole = (*start, again, *end)
+    whole = (*start, again, *after, *end)
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const) and int(loop.stop.value) > int(loop.start.value):
         return whole
-    return (If(Binary("gt", loop.stop, loop.start), whole, span=loop.span),)
+    return (If(Binary("gt", loop.stop, loop.start), whole, after, span=loop.span),)
 
 
 def _at(body: Body, var: Var, value: Expr, names: Names) -> Body:

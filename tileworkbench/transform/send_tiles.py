@@ -44,7 +44,7 @@ from .certain_regions import natural_targets
 from .names import Names
 from .roles import PRODUCERS
 from .share_tiles import ALIGN, alignment_of
-from .stay_on_chip import KIND as BLOCKS
+from .stay_on_chip import KIND, PAIR
 
 KEPT_BYTES = 2048
 """Of shared memory, for what later steps need there: barriers, rows that reductions exchange."""
@@ -115,7 +115,7 @@ class _Send:
                 case Copy() if (second := self.passed_on(stmt, body[at + 1 :])) is not None:
                     out += self.sent(second, stmt, everything, after, is_loop, is_repeated)
                     at += 1
-                case For(body=inside, kind=kind) if kind == BLOCKS:
+                case For(body=inside, kind=kind) if kind in (KIND, PAIR):
                     made = self.body(inside, inside, (), is_loop, True)  # what one block writes is not what another reads
                     out.append(stmt if made is inside else replace(stmt, body=made))
                 case For(body=inside) | PipelinedFor(body=inside) | While(body=inside):

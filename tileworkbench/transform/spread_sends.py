@@ -103,18 +103,20 @@ def _from_stage(stmt: SendTile, s: Sending) -> Body:
 def spread_hand_over(stmt: HandOver, s: Sending) -> Body:
     """`stmt` for a thread: unit after unit, when it is free."""
     stage = stmt.stage
-    units, many, rows, width = stage.static_shape()
+    all_units, many, rows, width = stage.static_shape()
     m, n = stmt.send.src.buffer.static_shape()
-    groups = s.place.threads // GROUP
+    groups, uses = s.place.threads // GROUP, stmt.free.static_shape()[1]
+    units = all_units // groups if uses == 1 else all_units  # of a warp group at a time
     rounds = m // rows // groups * (n // width) // (units * many)
     group: Expr = cast(s.group(), INDEX) if groups > 1 else index(0)
     tile = cast(Load(stmt.count, (index(0),)), INDEX)
-    uses = groups * rounds  # of a unit, for each tile
 
     def give(place: Expr) -> Body:
         unit, use = floormod(place, index(units)), add(mul(group, index(rounds)), floordiv(place, index(units)))
-        before = floormod(add(use, index(uses - 1)), index(uses))
-        passed = floormod(add(tile, choose(Binary("eq", use, index(0)), index(1), index(0))), index(2))  # before the first use: the tile before
+        before, passed = floormod(add(use, index(uses - 1)), index(uses)), choose(Binary("eq", use, index(0)), index(1), index(0))
+        if uses == 1:
+            unit, before, passed = add(unit, mul(group, index(units))), index(0), index(1)
+        passed = floormod(add(tile, passed), index(2))  # before the first use comes the last of the tile before
         fill = _words if stage.type.bits == 16 else _pairs
         filled = _each(s, "piece", many, lambda p: fill(stmt.send, stage, s, (unit, p), add(mul(place, index(many)), p)))
         wait = DeviceCall("twb_mbarrier_wait", (AddressOf(stmt.free, (unit, before)), cast(passed, INT32)))

@@ -20,18 +20,24 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
+from ..analysis.fragments import numbers
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
 from ..ir.build import cast, floordiv, index, maximum, mul
 from ..ir.device import SMS
 from ..ir.expr import Binary, Const, Expr, Load, Select, Var
 from ..ir.node import replace, walk
-from ..ir.stmt import For, Launch, Let, Stmt
+from ..ir.stmt import For, Launch, Let, PipelinedFor, Stmt
+from ..layout.algebra import Array
 from .cluster_blocks import extents_in_clusters, place_block, split_block
 from .names import Names
 
 KIND, PAIR = "blocks", "pair"
-FEWEST, MULTIPROCESSORS, FULL = 512, 132, 0.9  # blocks that are worth dealing out; of an H200; how busy it must be in the last round, on the average
+FEWEST, MULTIPROCESSORS = 512, 132  # blocks that are worth dealing out; of an H200
+MOST_IDLE = 0.12  # of the work, by rounds that are not full
+START = 1.0  # turns of its loops that the start and the end of a block take where blocks do not stay; more idle turns a block are not worth it
 
 
 def stay_on_chip(launch: Launch, names: Names) -> Launch:
@@ -88,11 +94,25 @@ def _uneven_dim(launch: Launch) -> int | None:
     extents = [int(e.value) for e in launch.grid if isinstance(e, Const)]
     pairs = prod(extents) // extents[uneven[0]] * -(-extents[uneven[0]] // 2)
     rounds = -(-pairs // MULTIPROCESSORS)
-    if prod(extents) < FEWEST or pairs < FULL * rounds * MULTIPROCESSORS:
+    idle = rounds * MULTIPROCESSORS / pairs - 1
+    if prod(extents) < FEWEST or idle > MOST_IDLE or idle * _mean_turns(launch, uneven[0], extents[uneven[0]]) > START:
         return None
     known, loaded = _told_by(launch, launch.block_vars), _told_by(launch, (), by_memory=True)
     asked = [e for n in walk(launch) if isinstance(n, Stmt) for e in heads(n) if _asks(e, known)]
     return None if any(_asks(e, loaded) or any(isinstance(n, Load) for n in walk(e)) for e in asked) else uneven[0]
+
+
+def _mean_turns(launch: Launch, dim: int, extent: int) -> float:
+    """How many turns the loops that differ along `dim` make in a block, on the average; 1 if that is not known."""
+    known: dict[str, Array] = {launch.block_vars[dim].name: np.arange(extent)}
+    turns = 0.0
+    for node in walk(launch):
+        if isinstance(node, Let) and (value := numbers(node.value, known)) is not None:
+            known[node.var.name] = value
+        elif isinstance(node, (For, PipelinedFor)) and any(_asks(e, set(known)) for e in (node.start, node.stop)):
+            start, stop = numbers(node.start, known), numbers(node.stop, known)
+            turns += float(np.mean(stop - start)) if start is not None and stop is not None else 0.0
+    return max(1.0, turns)
 
 
 def is_even(launch: Launch) -> bool:

@@ -5,9 +5,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
   const twb_shared<twb_f16> b_1 = twb_tile<twb_f16>(scratch, 49152, 24576);
   const twb_shared<uint64_t> a_b_full = twb_tile<uint64_t>(scratch, 98304, 3);
   const twb_shared<uint64_t> a_b_empty = twb_tile<uint64_t>(scratch, 98432, 3);
-  const twb_shared<twb_f16> C_stage = twb_tile<twb_f16>(scratch, 99328, 8192);
-  const twb_shared<uint64_t> C_stage_full = twb_tile<uint64_t>(scratch, 115712, 2);
-  const twb_shared<uint64_t> C_stage_free = twb_tile<uint64_t>(scratch, 115840, 4);
+  const twb_shared<twb_f16> C_stage = twb_tile<twb_f16>(scratch, 99328, 16384);
+  const twb_shared<uint64_t> C_stage_full = twb_tile<uint64_t>(scratch, 132096, 4);
+  const twb_shared<uint64_t> C_stage_free = twb_tile<uint64_t>(scratch, 132224, 4);
   const int32_t thread = twb_thread_x();
   float acc_r[64];
   uint32_t a_b_loaded = {};
@@ -22,9 +22,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
     twb_tma_prefetch(&C_map2);
     twb_mbarrier_init(C_stage_full, 4);
     twb_mbarrier_init(C_stage_free, 1);
-    twb_mbarrier_init(C_stage_free + 1, 1);
     twb_mbarrier_init(C_stage_full + 1, 4);
+    twb_mbarrier_init(C_stage_free + 1, 1);
+    twb_mbarrier_init(C_stage_full + 2, 4);
     twb_mbarrier_init(C_stage_free + 2, 1);
+    twb_mbarrier_init(C_stage_full + 3, 4);
     twb_mbarrier_init(C_stage_free + 3, 1);
     twb_mbarrier_init(a_b_full, 1);
     twb_mbarrier_init(a_b_empty, 8);
@@ -76,17 +78,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
       /* test_specialise_warps.py:54: T.copy(acc, C[by * block_m, bx * block_n]) */
       #pragma unroll
       for (int32_t unit = 0; unit < 2; unit += 1) {
-        twb_mbarrier_wait(C_stage_free + unit * 2 + (int32_t)(((int64_t)1 + group) & 1), (int32_t)(((int64_t)tiles_given + (group == 0 ? 1 : 0)) & 1));
+        twb_mbarrier_wait(C_stage_free + (int64_t)group * 2 + unit, (int32_t)(((int64_t)tiles_given + 1) & 1));
         #pragma unroll
         for (int32_t step = 0; step < 4; step += 1) {
           #pragma unroll
           for (int32_t w = 0; w < 4; w += 1) {
             packed[w] = twb_pack_f16(acc_r[unit * 32 + step * 8 + w * 2], acc_r[unit * 32 + step * 8 + w * 2 + 1]);
           }
-          twb_stmatrix_x4(C_stage + unit * 4096 + (((tx >> 5) & 3) * 16 + (tx & 15)) * 64 + ((step * 2 + ((tx >> 4) & 1)) ^ ((((tx >> 5) & 3) * 16 + (tx & 15)) & 7)) * 8, packed);
+          twb_stmatrix_x4(C_stage + ((int64_t)group * 2 + unit) * 4096 + ((((tx >> 5) & 3) * 16 + (tx & 15)) * 64 + ((step * 2 + ((tx >> 4) & 1)) ^ ((((tx >> 5) & 3) * 16 + (tx & 15)) & 7)) * 8), packed);
         }
         twb_fence_proxy_async();
-        twb_mbarrier_arrive_warp(C_stage_full + unit);
+        twb_mbarrier_arrive_warp(C_stage_full + (int64_t)group * 2 + unit);
       }
       tiles_given = tiles_given + 1u;
     }
@@ -118,18 +120,26 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
           const int32_t by = 0 + (block & 3);
           const int32_t bx = block >> 2;
           /* test_specialise_warps.py:54: T.copy(acc, C[by * block_m, bx * block_n]) */
-          for (int32_t of_group = 0; of_group < 2; of_group += 1) {
-            twb_mbarrier_wait(C_stage_full, of_group);
-            twb_tma_store_2d(&C_map2, C_stage, bx * 128, by * 128 + of_group * 64);
-            twb_bulk_commit();
-            twb_mbarrier_wait(C_stage_full + 1, of_group);
-            twb_tma_store_2d(&C_map2, C_stage + 4096, bx * 128 + 64, by * 128 + of_group * 64);
-            twb_bulk_commit();
-            twb_bulk_wait_read<1>();
-            twb_mbarrier_arrive(C_stage_free + of_group);
-            twb_bulk_wait_read<0>();
-            twb_mbarrier_arrive(C_stage_free + of_group + 2);
-          }
+          twb_mbarrier_wait(C_stage_full, (int32_t)((int64_t)tiles_stored & 1));
+          twb_tma_store_2d(&C_map2, C_stage, bx * 128, by * 128);
+          twb_bulk_commit();
+          twb_mbarrier_wait(C_stage_full + 1, (int32_t)((int64_t)tiles_stored & 1));
+          twb_tma_store_2d(&C_map2, C_stage + 4096, bx * 128 + 64, by * 128);
+          twb_bulk_commit();
+          twb_mbarrier_wait(C_stage_full + 2, (int32_t)((int64_t)tiles_stored & 1));
+          twb_tma_store_2d(&C_map2, C_stage + 8192, bx * 128, by * 128 + 64);
+          twb_bulk_commit();
+          twb_mbarrier_wait(C_stage_full + 3, (int32_t)((int64_t)tiles_stored & 1));
+          twb_tma_store_2d(&C_map2, C_stage + 12288, bx * 128 + 64, by * 128 + 64);
+          twb_bulk_commit();
+          twb_bulk_wait_read<3>();
+          twb_mbarrier_arrive(C_stage_free);
+          twb_bulk_wait_read<2>();
+          twb_mbarrier_arrive(C_stage_free + 1);
+          twb_bulk_wait_read<1>();
+          twb_mbarrier_arrive(C_stage_free + 2);
+          twb_bulk_wait_read<0>();
+          twb_mbarrier_arrive(C_stage_free + 3);
           tiles_stored = tiles_stored + 1u;
         }
       }
