@@ -63,7 +63,8 @@ def copied(program: PrimFunc, arch: int = 90) -> list[str]:
     ("program", "want"),
     [(product(2049, 2049, 2049), ["A_rows", "B_rows"]), (product(2049, 2052, 2056), ["B_rows"]),
      (product(2049, 2049, 2049, is_nt=True), ["A_rows", "B_rows"]), (product(2048, 2048, 2056), []),
-     (product(2049, 192, 2049), []), (product(2049, 129, 129), []), (product(65, 65, 65), []),
+     (product(2049, 192, 2049), []), (product(2049, 129, 129), []), (product(64, 65537, 2049), []),
+     (product(65, 65, 65), []),
      (product(T.dynamic("m"), 2049, 2049), []), (product(2049, 2048, 2049, in_place=True), []), (product(2049, 2048, 2049, block=(64, 64, 40)), [])],
 )  # fmt: skip
 def test_which_arrays_are_copied_first(program: PrimFunc, want: list[str]) -> None:

@@ -6,10 +6,11 @@ After:   allocate A_rows: 4097 x 4104
          launch blocks (17, 33): for k in pipelined(65): copy a <- A_rows[..]; ...
 
 The engine takes rows that begin at multiples of 16 bytes. Threads would have to read such rows element by element, once for every block that needs
-them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in all.
+them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in all, and none is copied where one of
+them stays as it is.
 
-Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and copies that
-the engine cannot do for another reason.
+Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and
+copies that the engine cannot do for another reason.
 """
 
 from __future__ import annotations
@@ -53,27 +54,28 @@ def pad_rows(kernel: Kernel, arch: int) -> Kernel:
 def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Node | tuple[Node, ...]:
     if launch.threads_used or is_explicit(launch):
         return launch
-    before: list[Stmt] = []
+    old, allocated, before = launch, list[AllocateGlobal](), list[Stmt]()
     written = {b.root for b in uses(launch.body).written}
     for array in dict.fromkeys(c.src.buffer for c, _ in _copies(launch.body, 1) if c.src.buffer.root not in written and _lies_badly(c, launch)):
         whole = _bytes(array)
         reads = [_bytes_of(c) * turns for c, turns in _copies(launch.body, 1) if c.src.buffer == array]
         blocks = prod(_number(e) for e in launch.grid)
         if sum(reads) * blocks < max(LEAST_READS * whole, LEAST_BYTES):
-            continue
+            return old  # threads would copy this one, and set the pace
         per_piece = PIECE * 8 // array.type.bits
         columns = -(-array.static_shape()[-1] // per_piece) * per_piece
         rows = Buffer(names.fresh(f"{array.name}_rows"), (array.shape[0], index(columns)), array.type, "global")
         moved = _reading(launch, array, rows)
         found = tensor_copies(moved).found
         if not all(id(c) in found for c, _ in _copies(moved.body, 1) if c.src.buffer == rows):
-            continue
-        made.append(AllocateGlobal(rows, span=array.span))
+            return old
+        allocated.append(AllocateGlobal(rows, span=array.span))
         before.append(_copied(array, rows, names, launch))
         said = Remark(
             f"{array.name} is copied first: blocks read it often, and its rows do not begin at multiples of {PIECE} bytes", span=launch.span
         )
         launch = replace(moved, remarks=(*moved.remarks, said))
+    made += allocated
     return (*before, launch) if before else launch
 
 
