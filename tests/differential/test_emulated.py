@@ -12,11 +12,12 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 REFUSED = "threads of a block that meet in a loop which they leave at different times"  # all that the CUDA target refuses of these
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("family", sorted(families.FAMILIES))
-def test_emulated_programs_mean_the_same(family: str) -> None:
-    taken, refused = refusals([families.make(family, seed) for seed in range(3)])
+def test_emulated_programs_mean_the_same(family: str, arch: str) -> None:
+    taken, refused = refusals([families.make(family, seed) for seed in range(3)], arch)
     assert [f.text for f in refused if REFUSED not in f.text] == []
-    faults = compare_emulated(taken, sanitize=True)
+    faults = compare_emulated(taken, sanitize=True, arch=arch)
     assert not faults, "\n\n".join(f"{f.case.name}: {f.text}" for f in faults[:3])
 
 

@@ -178,8 +178,8 @@ def _boxes(copy: Copy, launch: Launch) -> tuple[TensorView, int, int] | str:
     size = array.type.bits // 8
     if array.view_of is not None or array.type != tile.type or array.type.bits % 8 or array.safe_value not in (None, 0):
         return "it converts, or reads a view, packed elements or an array with a safe value"
-    if not is_whole(copy.dst) or tile.rank not in (1, 2):
-        return f"it does not fill a tile of one or two dims ({tile.name})"
+    if not is_whole(copy.dst) or tile.rank not in (1, 2) or tile.strides is not None:
+        return f"it does not fill a tile of one or two dims whose rows follow one another ({tile.name})"
     if array.rank > MOST_RANK or not is_const(strides(array)[-1], 1):
         return f"{array.name} has more than five dims, or none of them lies in a row"
     if steps is None or any(s * size % PIECE or s == 0 for s in steps[:-1]):

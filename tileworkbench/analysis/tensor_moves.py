@@ -47,6 +47,8 @@ def boxes_of(stmt: TensorMove, forms: tuple[TileForm, ...]) -> Boxes | str:
     size = array.type.bits // 8
     if array.view_of is not None or tile.view_of is not None:
         return "it works on views"
+    if tile.strides is not None:
+        return f"rows of {tile.name} lie where its strides say"
     if array.type != tile.type or array.type.bits % 8:
         return f"it does not convert, and {array.name} holds {array.type}, {tile.name} {tile.type}"
     if array.safe_value not in (None, 0):
