@@ -14,7 +14,7 @@ PACKAGE = ROOT / "tileworkbench"
 # From the lowest room to the highest: a room imports itself and what stands before it.
 ORDER = (
     "base", "layout", "language", "ir", "frontend", "analysis", "transform", "codegen", "device", "interpret", "emulator",
-    "model", "runtime", "tune", "kernels", "views", "notebook", "bench", "demo", "cli",
+    "model", "runtime", "tune", "kernels", "views", "notebook", "bench", "demo", "cli", "__main__",
 )  # fmt: skip
 
 # Names that TileLang's programs import from the top of the package; they hold no logic and may see every room.
