@@ -38,6 +38,8 @@ class Bounds:
         self.order: dict[Expr, int] = {}  # how deep a variable was bound: proofs replace the deepest first
         self.apart: list[Apart] = []
         self._undo: list[tuple[int, int]] = []
+        self._divided: dict[Binary, Linear | None] = {}  # what was found out about atoms, under the facts of now
+        self._ranged: dict[Expr, Interval] = {}
 
     # ------------------------------------------------------------------------------------------ what is known
     def bind(self, var: Var, start: Expr, stop: Expr, step: int = 1) -> None:
@@ -71,7 +73,13 @@ class Bounds:
 
     def pop(self) -> None:
         count, apart = self._undo.pop()
+        if count < len(self.facts):
+            self._forget()
         del self.facts[count:], self.apart[apart:]
+
+    def _forget(self) -> None:
+        self._divided.clear()
+        self._ranged.clear()
 
     def assume(self, cond: Expr, holds: bool = True) -> None:
         """Take `cond` (or its opposite) as a fact until the next `pop`."""
@@ -92,6 +100,7 @@ class Bounds:
                 pass
 
     def _assume_order(self, op: str, difference: Linear) -> None:
+        self._forget()
         match op:
             case "lt":
                 self.facts.append(difference.scale(-1).shift(-1))
@@ -261,6 +270,12 @@ class Bounds:
 
     def _range(self, a: Expr) -> Interval:
         """Constant bounds of an atom."""
+        found = self._ranged.get(a)
+        if found is None:
+            found = self._ranged[a] = self._find_range(a)
+        return found
+
+    def _find_range(self, a: Expr) -> Interval:
         match a:
             case Binary("floordiv", x, Const(d)) if int(d) > 0:
                 low, high = self.interval(x)
@@ -340,7 +355,11 @@ class Bounds:
         """The exact value of a division by a constant as a sum, if the numerator splits into multiples and a small rest."""
         if not isinstance(a.b, Const) or int(a.b.value) <= 0 or a.dtype != INDEX:
             return None
-        d = int(a.b.value)
+        if a not in self._divided:
+            self._divided[a] = self._divide(a, int(a.b.value))
+        return self._divided[a]
+
+    def _divide(self, a: Binary, d: int) -> Linear | None:
         form = self.sum(a.a)
         rest = Linear({t: c for t, c in form.terms.items() if c % d}, form.const % d)
         low, high = self.lowest(rest), self.lowest(rest.scale(-1))

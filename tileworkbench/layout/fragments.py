@@ -275,12 +275,8 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
     wanted = np.where(busy, _number(indices, tile.shape), -1)
     steps, first = np.nonzero(busy.any(axis=0))[0], busy.argmax(axis=0)
     out = np.full(loop.registers, -1, dtype=np.int64)
-    where: dict[int, dict[int, int]] = {}  # of a thread: cell -> register
-    for step in steps:
-        thread = int(first[step])
-        if thread not in where:
-            where[thread] = {int(cell): register for register, cell in enumerate(held[thread])}
-        out[step] = where[thread].get(int(wanted[thread, step]), -1)
+    own = held[first[steps]][:, ::-1] == wanted[first[steps], steps][:, None]  # of the last register that holds a cell
+    out[steps] = np.where(own.any(axis=1), tile.registers - 1 - own.argmax(axis=1), -1)
     if np.any(out[steps] < 0) or np.any((held[:, out[steps]] != wanted[:, steps]) & busy[:, steps]):
         return None
     return out
