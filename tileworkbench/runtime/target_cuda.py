@@ -237,6 +237,7 @@ class CudaTarget:
 
         def build(folder: Path) -> dict[str, Any]:
             start = time.perf_counter()
+            compiler.warm_up(arch)
             source, records = translate(kernel, arch)
             fresh.append((source, records))
             check_source(source, kernel, arch, options.schedule)
