@@ -71,7 +71,7 @@ class Nvrtc:
         self._is_warm = False
 
     def warm_up(self, arch: str) -> None:
-        """Let the library load what it needs, on a thread beside the caller's: a process's first compilation takes 0.1 s longer, as long as passes do."""
+        """Let the library load what it needs on another thread: the first compilation of a process takes 0.1 s longer, about as long as passes do."""
         if not self._is_warm:
             self._is_warm = True
             threading.Thread(target=self.compile, args=(_NOTHING, (f"--gpu-architecture={arch}",)), name="nvrtc").start()
