@@ -34,15 +34,17 @@ template <int W, bool AMN, bool BMN> TWB_DEVICE void mode(twb_shared<uint8_t> ga
     }
     twb_fence_proxy_async(); twb_sync();
     twb_keep(d); twb_wgmma_fence();
-    for (int k = 0; k < 4; ++k)
-        twb_wgmma_m64n64k16_f32_bf16_bf16<AMN, BMN>(d, operand<W, AMN>(twb_shared_address(ga), k), operand<W, BMN>(twb_shared_address(gb), k), 1);
+    uint64_t x[4], y[4];
+    for (int k = 0; k < 4; ++k) { x[k] = operand<W, AMN>(twb_shared_address(ga), k); y[k] = operand<W, BMN>(twb_shared_address(gb), k); }
+    if (W != 64) twb_wgmma_m64n64k16x4_f32_bf16_bf16<AMN, BMN>(d, x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3], 0);
+    else for (int k = 0; k < 4; ++k) twb_wgmma_m64n64k16_f32_bf16_bf16<AMN, BMN>(d, x[k], y[k], 1);
     twb_wgmma_commit(); twb_computed(twb_thread_x(), twb_shared_address(ga)); twb_wgmma_wait<0>(); twb_keep(d);
 }
 extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A, twb_global<const uint16_t> B, twb_global<float> C, int32_t m) {
     TWB_SHARED_MEMORY(memory);
     twb_shared<uint8_t> ga = twb_tile<uint8_t>(memory, 0, 8192), gb = twb_tile<uint8_t>(memory, 8192, 8192);
     float d[32];
-    for (int i = 0; i < 32; ++i) d[i] = 0.f;
+    for (int i = 0; i < 32; ++i) d[i] = 0.f; // products in a row begin by themselves
 #define MODE(ID, W, X, Y) if (m == ID) mode<W, X, Y>(ga, gb, A, B, d);
     MODE(0,128,false,false) MODE(1,128,false,true) MODE(2,128,true,false) MODE(3,128,true,true)
     MODE(4,64,false,false)  MODE(5,64,false,true)  MODE(6,64,true,false)  MODE(7,64,true,true)
@@ -51,15 +53,15 @@ extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A
     if (m >= 16) {
         for (int i = twb_thread_x(); i < 4096; i += 128)
             twb_cast<uint16_t>(gb + (m == 16 ? place<128, false>(i / 64, i % 64) : place<128, true>(i / 64, i % 64)))[0] = B[i];
-        uint32_t a[4][4]; int w = twb_warp(), l = twb_lane(), r = w * 16 + l / 4, c = (l % 4) * 2;
+        uint32_t a[16]; int w = twb_warp(), l = twb_lane(), r = w * 16 + l / 4, c = (l % 4) * 2;
         for (int k = 0; k < 4; ++k) for (int i = 0; i < 4; ++i)
-            a[k][i] = twb_cast<const uint32_t>(A + ((r + (i & 1) * 8) * 64 + k * 16 + c + (i >> 1) * 8))[0];
+            a[4 * k + i] = twb_cast<const uint32_t>(A + ((r + (i & 1) * 8) * 64 + k * 16 + c + (i >> 1) * 8))[0];
         twb_fence_proxy_async(); twb_sync();
         twb_keep(d); twb_wgmma_fence();
-        for (int k = 0; k < 4; ++k) {
-            if (m == 16) twb_wgmma_rs_m64n64k16_f32_bf16_bf16<0>(d, a[k], operand<128, false>(twb_shared_address(gb), k), 1);
-            else twb_wgmma_rs_m64n64k16_f32_bf16_bf16<1>(d, a[k], operand<128, true>(twb_shared_address(gb), k), 1);
-        }
+        uint64_t y[4];
+        for (int k = 0; k < 4; ++k) y[k] = m == 16 ? operand<128, false>(twb_shared_address(gb), k) : operand<128, true>(twb_shared_address(gb), k);
+        if (m == 16) twb_wgmma_rs_m64n64k16x4_f32_bf16_bf16<0>(d, a, y[0], y[1], y[2], y[3], 0);
+        else for (int k = 0; k < 4; ++k) twb_wgmma_rs_m64n64k16_f32_bf16_bf16<1>(d, twb_registers<uint32_t, 4>(a + 4 * k), y[k], 1);
         twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep(d);
     }
     int w = twb_warp(), l = twb_lane();

@@ -51,7 +51,7 @@ def test_what_an_architecture_lacks() -> None:
     ("name", "exists"),
     [
         ("twb_wgmma_m64n256k16_f32_bf16_bf16", True), ("twb_wgmma_rs_m64n8k8_f32_tf32_tf32", True), ("twb_wgmma_m64n24k32_s32_s8_u8", True),
-        ("twb_wgmma_m64n40k32_s32_s8_u8", False), ("twb_wgmma_m64n264k16_f32_f16_f16", False), ("twb_wgmma_m64n8k16_f16_bf16_bf16", False),
+        ("twb_wgmma_m64n64k16x4_f32_f16_f16", True), ("twb_wgmma_m64n64k16x17_f32_f16_f16", False), ("twb_wgmma_m64n40k32_s32_s8_u8", False), ("twb_wgmma_m64n264k16_f32_f16_f16", False), ("twb_wgmma_m64n8k16_f16_bf16_bf16", False),
         ("twb_wgmma_m64n8k32_f32_e4m3_s8", False), ("twb_wgmma_m64n12k16_f32_f16_f16", False), ("twb_wgmma_m64n8k8_f32_f16_f16", False),
     ],
 )  # fmt: skip

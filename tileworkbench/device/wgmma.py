@@ -2,7 +2,9 @@
 
 `twb_wgmma_m64n128k16_f32_bf16_bf16<0, 0>(d, descriptor_a, descriptor_b, scale_d)`: the numbers say whether a and b are stored with m (n) innermost,
 which only 16-bit types can. `twb_wgmma_rs_...<0>(d, a, descriptor_b, scale_d)` takes a from 4 registers. All 128 threads come; d may not be touched
-between the issue and the wait. These functions are made when they are asked for: there are 1,700 of them.
+between the issue and the wait. `..k16x8_...(d, 8 descriptors a, 8 descriptors b, scale_d)` are eight products in a row, the later ones added to the
+first: one place where the compiler has to think of the registers of d, which takes a fifth off its time. These functions are made when they are
+asked for: there are 1,700 of them for one product.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import re
 
 from .function import DeviceFunction, pair
 
-_NAME = re.compile(r"twb_wgmma_(rs_)?m64n(\d+)k(\d+)_(f32|f16|s32)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)")
+MOST_IN_A_ROW = 16
+_NAME = re.compile(r"twb_wgmma_(rs_)?m64n(\d+)k(\d+)(?:x(\d+))?_(f32|f16|s32)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)_(f16|bf16|tf32|e4m3|e5m2|s8|u8)")
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _ACCUMULATORS = {
     "f16": ("f32", "f16"),
@@ -80,8 +83,8 @@ def wgmma_function(name: str) -> DeviceFunction | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    n, k, d, a, b = int(match[2]), int(match[3]), match[4], match[5], match[6]
-    return _product(bool(match[1]), n, k, d, a, b) if _exists(n, k, d, a, b) else None
+    n, k, count, (d, a, b) = int(match[2]), int(match[3]), int(match[4] or 1), match.groups()[4:]
+    return _products(bool(match[1]), n, k, count, d, a, b) if _exists(n, k, d, a, b) and 1 <= count <= MOST_IN_A_ROW else None
 
 
 def _exists(n: int, k: int, d: str, a: str, b: str) -> bool:
@@ -90,25 +93,40 @@ def _exists(n: int, k: int, d: str, a: str, b: str) -> bool:
     return fits and k == _DEPTH[a] and (a == b or mixed) and d in _ACCUMULATORS[a]
 
 
-def _product(from_registers: bool, n: int, k: int, d: str, a: str, b: str) -> DeviceFunction:
+def _products(from_registers: bool, n: int, k: int, steps: int, d: str, a: str, b: str) -> DeviceFunction:
     count = n // 2 if d != "f16" else n // 4
     kind, letter = {"f32": ("float", "f"), "s32": ("int32_t", "r"), "f16": ("uint32_t", "r")}[d]
     wide = a in ("f16", "bf16")  # only 16-bit types choose which index is innermost
     parameters = (["TRANS_B"] if from_registers else ["TRANS_A", "TRANS_B"]) if wide else []
-    a_regs = "{" + ", ".join(f"%{count + i}" for i in range(4)) + "}" if from_registers else f"%{count}"
-    at = count + (4 if from_registers else 1)
-    tail = ("" if d == "s32" else ", 1, 1") + "".join(f", %{at + 2 + i}" for i in range(len(parameters)))
+    numbers = [""] if steps == 1 else [str(i) for i in range(steps)]
+    lefts = [f"a[{i}]" for i in range(4 * steps)] if from_registers else [f"a{i}" for i in numbers]
+    right_at = count + len(lefts)
+    scale_at = right_at + steps
+    tail = ("" if d == "s32" else ", 1, 1") + "".join(f", %{scale_at + 1 + i}" for i in range(len(parameters)))
     registers = ", ".join(f"%{i}" for i in range(count))
-    op = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d}.{a}.{b} {{{registers}}}, {a_regs}, %{at}, p{tail};"
+    op = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d}.{a}.{b} {{{registers}}}"
+    asm = [f"setp.ne.b32 p, %{scale_at}, 0;"]
+    for i in range(steps):
+        left = "{" + ", ".join(f"%{count + 4 * i + j}" for j in range(4)) + "}" if from_registers else f"%{count + i}"
+        asm.append(f"{op}, {left}, %{right_at + i}, p{tail};")
+        if i == 0 and steps > 1:
+            asm.append("setp.eq.b32 p, 0, 0;")
     outs = ", ".join(f'"+{letter}"(d[{i}])' for i in range(count))
-    ins = [*((f'"r"(a[{i}])' for i in range(4)) if from_registers else ('"l"(a)',)), '"l"(b)', '"r"(scale_d)', *(f'"n"({p})' for p in parameters)]
-    gpu = f'asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{at + 1}, 0;\\n{op}\\n}}" : {outs} : {", ".join(ins)});'
+    ins = [*(f'"{"r" if from_registers else "l"}"({x})' for x in lefts), *(f'"l"(b{i})' for i in numbers), '"r"(scale_d)']
+    ins += [f'"n"({p})' for p in parameters]
+    text = "\\n".join(["{", ".reg .pred p;", *asm, "}"])
+    gpu = f'asm volatile("{text}" : {outs} : {", ".join(ins)});'
     types = ", ".join(f"TWBE_{t.upper()}" for t in (d, a, b))
     trans = f"{'TRANS_A' if wide and not from_registers else 0}, {'TRANS_B' if wide else 0}"
-    host = f"twbe_wgmma(d, {'a, 0' if from_registers else 'nullptr, a'}, b, {n}, {k}, {types}, scale_d, 0, 0, {trans});"
-    template = f"template <{', '.join(f'int {p}' for p in parameters)}> " if parameters else ""
-    operand = "const uint32_t (&a)[4]" if from_registers else "uint64_t a"
-    head = (
-        f"{template}void twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}_{d}_{a}_{b}({kind} (&d)[{count}], {operand}, uint64_t b, int scale_d)"
+    host = "\n".join(
+        f"twbe_wgmma(d, {f'a + {4 * i}, 0' if from_registers else f'nullptr, a{x}'}, b{x}, {n}, {k}, {types}, {'1' if i else 'scale_d'}, 0, 0, {trans});"
+        for i, x in enumerate(numbers)
     )
-    return pair(head, gpu, host, f"d = a b (+ d) for 64x{n}x{k} matrices of {a} and {b}, added up as {d}.", least_arch=90)
+    template = f"template <{', '.join(f'int {p}' for p in parameters)}> " if parameters else ""
+    operands = [f"const uint32_t (&a)[{4 * steps}]"] if from_registers else [f"uint64_t a{i}" for i in numbers]
+    operands += [f"uint64_t b{i}" for i in numbers]
+    repeated = f"x{steps}" if steps > 1 else ""
+    name = f"twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}{repeated}_{d}_{a}_{b}"
+    head = f"{template}void {name}({kind} (&d)[{count}], {', '.join(operands)}, int scale_d)"
+    row = f"{steps} products in a row of" if steps > 1 else "for"
+    return pair(head, gpu, host, f"d = a b (+ d) {row} 64x{n}x{k} matrices of {a} and {b}, added up as {d}.", least_arch=90)

@@ -26,6 +26,7 @@ from .spread_tiles import Spreading, moved
 from .take_turns import in_turn
 
 U64 = DType("uint64")
+MOST_IN_A_ROW = 16  # products of one call, as `device/wgmma.py` makes them: each call costs the compiler time for every register of the sums
 _KINDS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
@@ -49,7 +50,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     kind = _SUMS[str(stmt.c.buffer.type)]
     depth, columns = stmt.apart[:2] if stmt.apart[0] else (k, n)
     factors = f"{_KINDS[str(stmt.a.buffer.type)]}_{_KINDS[str(stmt.b.buffer.type)]}"
-    name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{columns}k{unit.step}_{kind}_{factors}"
+    name = f"twb_wgmma_{'rs_' if in_registers else ''}m64n{columns}k{unit.step}{{}}_{kind}_{factors}"
     wide = stmt.a.buffer.type.bits == 16
     constants = ((int(stmt.trans_a),) if not in_registers else ()) + (int(not stmt.trans_b),) if wide else ()
     b = _Factor(stmt.b, stmt.trans_b, unit.step, 0, s)
@@ -57,23 +58,26 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     out += [*b.lets, *(a.lets if a is not None else ())]
     words, word = (n // 4, UINT32) if kind == "f16" else (columns // 2, stmt.c.buffer.type)
 
-    def product(d: Registers, step: int, block: int, column: int, keep: Expr) -> DeviceCall:
-        left: Expr
+    def products(d: Registers, steps: range, block: int, column: int, keep: Expr) -> DeviceCall:
+        left: list[Expr]
         if a is None:
-            per_step = unit.a.registers // (blocks * steps)
-            left = Registers(s.arrays[stmt.a.buffer], index((block * steps + step) * per_step), 4, UINT32)
+            per_step = unit.a.registers // (blocks * (k // unit.step))
+            first = (block * (k // unit.step) + steps[0]) * per_step
+            left = [Registers(s.arrays[stmt.a.buffer], index(first), 4 * len(steps), UINT32)]
         else:
-            left = a.at(step, 64 * block)
-        return DeviceCall(name, (d, left, b.at(step, column), keep), constants)
+            left = [a.at(step, 64 * block) for step in steps]
+        repeated = f"x{len(steps)}" if len(steps) > 1 else ""
+        return DeviceCall(name.format(repeated), (d, *left, *(b.at(step, column) for step in steps), keep), constants)
 
     if stmt.apart[0]:
         runs = [range(first // unit.step, min(first + depth, k) // unit.step) for first in range(0, k, depth)]
-        out += _apart(stmt, product, sums, runs, (blocks * n, n, columns), s)
+        out += _apart(stmt, products, sums, runs, (blocks * n, n, columns), s)
     else:
         whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
-        turns = [(step, block) for step in range(steps) for block in range(blocks)]
         places = [Registers(sums, index(block * n // 2), words, word) for block in range(blocks)]
-        out += _run(whole, [product(places[block], step, block, 0, Const(1, INT32) if step else _scale(stmt.clear)) for step, block in turns])
+        rows = [range(first, min(first + MOST_IN_A_ROW, steps)) for first in range(0, steps, MOST_IN_A_ROW)]
+        keep = [Const(1, INT32) if row[0] else _scale(stmt.clear) for row in rows]
+        out += _run(whole, [products(places[block], row, block, 0, more) for row, more in zip(rows, keep, strict=True) for block in range(blocks)])
         if held is not None and stmt.is_async:
             return tuple(out)
         out += _waited(whole)
@@ -82,10 +86,10 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
     return tuple(out)
 
 
-_Product = Callable[[Registers, int, int, int, Expr], DeviceCall]  # into registers: step along k, block of rows, first column, whether to add
+_Products = Callable[[Registers, range, int, int, Expr], DeviceCall]  # into registers: steps along k, block of rows, first column, whether to add
 
 
-def _apart(stmt: Gemm, product: _Product, sums: Buffer, runs: list[range], sizes: tuple[int, int, int], s: Spreading) -> Body:
+def _apart(stmt: Gemm, products: _Products, sums: Buffer, runs: list[range], sizes: tuple[int, int, int], s: Spreading) -> Body:
     """Steps in `runs`, for some columns at a time, each in registers of their own. `sizes`: columns of all blocks of rows, of one, and at a time."""
     total, n, columns = sizes
     count = columns // 2
@@ -94,7 +98,7 @@ def _apart(stmt: Gemm, product: _Product, sums: Buffer, runs: list[range], sizes
     for run in runs:
         for at in range(0, total, columns):
             block, column = divmod(at, n)
-            started = _run(whole, [product(whole, step, block, column, Const(int(step > run[0]), INT32)) for step in run])
+            started = _run(whole, [products(whole, run, block, column, Const(0, INT32))])
             out += in_turn(started, stmt.apart[2])
             out += _waited(whole)
             out.append(_added(sums, part, count, at // 2, stmt.clear if run[0] == 0 else Const(False, BOOL), s))
