@@ -19,7 +19,7 @@ from ..ir.build import cast
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Apart, Element
 from ..ir.stmt import Region
-from .int_ranges import divide_within, mod_within
+from .int_ranges import divide_within, least, mod_within, most
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -296,10 +296,10 @@ class Bounds:
                 return mod_within(above, by) if op.endswith("mod") else divide_within(above, by)
             case Binary("min", x, y):
                 (a0, a1), (b0, b1) = self.interval(x), self.interval(y)
-                return (None if a0 is None or b0 is None else min(a0, b0)), _least(a1, b1)
+                return (None if a0 is None or b0 is None else min(a0, b0)), least(a1, b1)
             case Binary("max", x, y):
                 (a0, a1), (b0, b1) = self.interval(x), self.interval(y)
-                return _most(a0, b0), (None if a1 is None or b1 is None else max(a1, b1))
+                return most(a0, b0), (None if a1 is None or b1 is None else max(a1, b1))
             case Binary("bitand", x, y):
                 ends = [e[1] for e in (self.interval(x), self.interval(y)) if e[0] is not None and e[0] >= 0 and e[1] is not None]
                 return (0, min(ends)) if ends else _of_type(a.dtype)
@@ -326,12 +326,12 @@ class Bounds:
 
     def _quotient(self, op: str, x: Expr, y: Expr) -> Interval:
         """Of a division by what is not known but above 0."""
-        (low, high), (least, most) = self.interval(x), self.interval(y)
-        if least is None or least <= 0:
+        (low, high), (few, many) = self.interval(x), self.interval(y)
+        if few is None or few <= 0:
             return None, None
         if op == "floormod":
-            return 0, None if most is None else most - 1
-        return (0, None if high is None else high // least) if low is not None and low >= 0 else (None, None)
+            return 0, None if many is None else many - 1
+        return (0, None if high is None else high // few) if low is not None and low >= 0 else (None, None)
 
     def _narrow_sum(self, a: Binary, x: Expr, y: Expr) -> Interval:
         """Narrow integers wrap, so the sum of ranges counts only if it fits."""
@@ -394,11 +394,3 @@ def _vars(a: Expr) -> list[Var]:
             return _vars(x)
         case _:
             return []
-
-
-def _least(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else min(a, b)
-
-
-def _most(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else max(a, b)

@@ -81,3 +81,13 @@ def bit_ceiling(op: str, a: Range, b: Range) -> Range:
     if a[0] >= 0 and b[0] >= 0:
         return 0, (1 << max(a[1], b[1]).bit_length()) - 1
     return LEAST, MOST
+
+
+def least(a: int | None, b: int | None) -> int | None:
+    """The smaller of two upper ends; None: unbounded."""
+    return b if a is None else a if b is None else min(a, b)
+
+
+def most(a: int | None, b: int | None) -> int | None:
+    """The larger of two lower ends; None: unbounded."""
+    return b if a is None else a if b is None else max(a, b)

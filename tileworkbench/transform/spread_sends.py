@@ -14,52 +14,36 @@ Layout of the registers: `layout/fragments.py`, `wgmma_c`. Source: PTX ISA, "stm
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from ..analysis.fragments import Placement
 from ..analysis.matrix_units import GROUP
-from ..base.dtypes import INDEX, INT32, UINT32, DType
+from ..base.dtypes import INDEX, INT32, UINT32
 from ..base.gpu import capability_limits
 from ..ir.build import add, cast, choose, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers, Specialised
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var
+from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.send import HandOver, SendTile
 from ..ir.stmt import Atomic, Body, Copy, For, If, Launch, Stmt, Store
-from ..ir.tile_form import TileForm
 from ..layout.fragments import WARP, Fragment, wgmma_c
 from .copies_as_loops import copy_as_loop
 from .expand_atomics import atomic_as_loop
 from .names import Names
 from .share_tiles import ALIGN, alignment_of
+from .spread_tiles import Spreading
 
 FIRST_BARRIER = 8
 """Warp group g meets at hardware barrier 8 + g; those below are of roles."""
 _PACK = {"float16": "twb_pack_f16", "bfloat16": "twb_pack_bf16"}
 
 
-class Sending(Protocol):
-    """What `spread_threads` knows and makes."""
-
-    thread: Expr
-    names: Names
-    arrays: dict[Buffer, Buffer]
-    place: Placement
-
-    @property
-    def forms(self) -> tuple[TileForm, ...]: ...
-    def group(self) -> Var: ...
-    def array(self, hint: str, count: int, like: Buffer | DType) -> Buffer: ...
-
-
-def spread_send(stmt: SendTile, s: Sending) -> Body:
+def spread_send(stmt: SendTile, s: Spreading) -> Body:
     """`stmt` for a thread."""
     made = _from_stage(stmt, s) if stmt.stage is not None else _as_it_lies(stmt, s)
     return tuple(replace(x, span=stmt.span) for x in made)
 
 
 # ---------------------------------------------------------------------------------------------- from where it lies
-def _as_it_lies(stmt: SendTile, s: Sending) -> Body:
+def _as_it_lies(stmt: SendTile, s: Spreading) -> Body:
     tile, (high, wide) = stmt.src.buffer, stmt.box
     rows, columns = (1, *tile.static_shape())[-2:]
     out: list[Stmt] = []
@@ -71,7 +55,7 @@ def _as_it_lies(stmt: SendTile, s: Sending) -> Body:
 
 
 # ---------------------------------------------------------------------------------------------- through a stage
-def _from_stage(stmt: SendTile, s: Sending) -> Body:
+def _from_stage(stmt: SendTile, s: Spreading) -> Body:
     """All pieces at once where the stage has a slot for each, else one after the other; pieces go row after row."""
     stage = stmt.stage
     assert stage is not None
@@ -100,7 +84,7 @@ def _from_stage(stmt: SendTile, s: Sending) -> Body:
     return (*(wait if stmt.is_repeated else ()), *_each(s, "piece", count, fill), *shown, If(first, (*_each(s, "piece", count, send), commit)))
 
 
-def spread_hand_over(stmt: HandOver, s: Sending) -> Body:
+def spread_hand_over(stmt: HandOver, s: Spreading) -> Body:
     """`stmt` for a thread: unit after unit, when it is free."""
     stage = stmt.stage
     all_units, many, rows, width = stage.static_shape()
@@ -126,7 +110,7 @@ def spread_hand_over(stmt: HandOver, s: Sending) -> Body:
     return tuple(replace(x, span=stmt.span) for x in (*_each(s, "unit", units * rounds, give), one_more))
 
 
-def _each(s: Sending, hint: str, count: int, body: Callable[[Expr], Body]) -> Body:
+def _each(s: Spreading, hint: str, count: int, body: Callable[[Expr], Body]) -> Body:
     """`body` of each number, unrolled."""
     if count == 1:
         return body(index(0))
@@ -134,7 +118,7 @@ def _each(s: Sending, hint: str, count: int, body: Callable[[Expr], Body]) -> Bo
     return (For(var, index(0), index(count), body(var), kind="unroll"),)
 
 
-def _words(stmt: SendTile, stage: Buffer, s: Sending, at: tuple[Expr, Expr], piece: Expr) -> Body:
+def _words(stmt: SendTile, stage: Buffer, s: Spreading, at: tuple[Expr, Expr], piece: Expr) -> Body:
     """A piece of 16-bit elements: 16 rows by 16 columns of each warp at a time, which are eight registers."""
     held, width = s.arrays[stmt.src.buffer], stage.static_shape()[-1]
     row = add(mul(_warp(s), index(16)), floormod(s.thread, index(16)))
@@ -155,7 +139,7 @@ def _words(stmt: SendTile, stage: Buffer, s: Sending, at: tuple[Expr, Expr], pie
     return _each(s, "step", width // 16, bring)
 
 
-def _pairs(stmt: SendTile, stage: Buffer, s: Sending, at: tuple[Expr, Expr], piece: Expr) -> Body:
+def _pairs(stmt: SendTile, stage: Buffer, s: Spreading, at: tuple[Expr, Expr], piece: Expr) -> Body:
     """A piece of 32-bit elements: two neighbours at a time."""
     held, width, r, x = s.arrays[stmt.src.buffer], stage.static_shape()[-1], s.names.var("r"), s.names.var("x")
     lane = floormod(s.thread, index(WARP))
@@ -166,7 +150,7 @@ def _pairs(stmt: SendTile, stage: Buffer, s: Sending, at: tuple[Expr, Expr], pie
     return (For(r, index(0), index(width // 4), (inner,), kind="unroll"),)
 
 
-def _warp(s: Sending) -> Expr:
+def _warp(s: Spreading) -> Expr:
     """The number of the thread's warp in its warp group."""
     return floormod(floordiv(s.thread, index(WARP)), index(GROUP // WARP))
 
