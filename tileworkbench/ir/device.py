@@ -84,6 +84,11 @@ class Specialised(Stmt):
     storer: Body = ()
 
 
+def has_roles(body: Body) -> bool:
+    """Whether a launch's body is done in roles."""
+    return any(isinstance(s, Specialised) for s in body)
+
+
 @dataclass(frozen=True, slots=True)
 class WaitProducts(Stmt):
     """Wait until at most the `left` newest asynchronous products run on; the `results` may be touched again.

@@ -22,7 +22,7 @@ from ..analysis.fragments import is_grouped
 from ..analysis.uses import uses
 from ..base.dtypes import FLOAT32
 from ..ir.build import add, index
-from ..ir.device import DeviceCall, Specialised, WaitProducts
+from ..ir.device import DeviceCall, Specialised, WaitProducts, has_roles
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
@@ -37,7 +37,7 @@ def chain_products(kernel: Kernel, arch: int) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        return _launch(node, arch, names) if isinstance(node, Launch) and any(isinstance(s, Specialised) for s in node.body) else node
+        return _launch(node, arch, names) if isinstance(node, Launch) and has_roles(node.body) else node
 
     return rewrite(kernel, change)
 

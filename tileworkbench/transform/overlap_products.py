@@ -16,7 +16,7 @@ from ..analysis.fragments import is_grouped
 from ..analysis.linear import has_load
 from ..base.dtypes import INDEX, UINT32
 from ..ir.build import cast, index
-from ..ir.device import DeviceCall, Specialised, WaitProducts
+from ..ir.device import DeviceCall, WaitProducts, has_roles
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
@@ -33,7 +33,7 @@ def overlap_products(kernel: Kernel, arch: int) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        return _launch(node, arch, names) if isinstance(node, Launch) and any(isinstance(s, Specialised) for s in node.body) else node
+        return _launch(node, arch, names) if isinstance(node, Launch) and has_roles(node.body) else node
 
     return rewrite(kernel, change)
 

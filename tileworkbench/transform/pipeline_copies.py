@@ -26,7 +26,7 @@ from ..analysis.linear import has_load
 from ..analysis.running_ahead import RunningAhead, running_ahead
 from ..base.dtypes import BOOL, INDEX
 from ..ir.build import FALSE, TRUE, add, floormod, index, mul, sub
-from ..ir.device import DeviceCall, Specialised
+from ..ir.device import DeviceCall, has_roles
 from ..ir.explicit import is_explicit
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Var
 from ..ir.node import Node, replace, rewrite, walk
@@ -52,8 +52,8 @@ class _Pipeline(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if not isinstance(stmt, Launch):
             return super().stmt(stmt)
-        has_roles = is_explicit(stmt) or any(isinstance(s, Specialised) for s in stmt.body)
-        if has_roles or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
+        is_divided = is_explicit(stmt) or has_roles(stmt.body)
+        if is_divided or not any(isinstance(n, PipelinedFor) and _stages(n) for n in walk(stmt)):
             return stmt
         self.launch, self.versions, self.remarks = stmt, [], []
         return super().stmt(stmt)

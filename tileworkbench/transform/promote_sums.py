@@ -86,7 +86,7 @@ def _running(loops: tuple[For | PipelinedFor | While, ...], sums: Buffer) -> tup
 def _turns(loop: For | PipelinedFor | While) -> int | None:
     if isinstance(loop, While):
         return None
-    if loop.kind == KIND if isinstance(loop, For) else False:
+    if isinstance(loop, For) and loop.kind == KIND:
         return 1
     ends = loop.start, loop.stop
     return max(0, int(ends[1].value) - int(ends[0].value)) if isinstance(ends[0], Const) and isinstance(ends[1], Const) else None

@@ -16,7 +16,7 @@ from math import prod
 
 from ..analysis.liveness import Life, lives
 from ..analysis.tile_forms import form_of
-from ..ir.device import Specialised
+from ..ir.device import has_roles
 from ..ir.explicit import is_explicit
 from ..ir.expr import Buffer, Const
 from ..ir.node import Node, replace, rewrite
@@ -35,13 +35,7 @@ def share_tiles(kernel: Kernel) -> Kernel:
     """Return `kernel` with places of tiles that share bytes."""
 
     def change(node: Node) -> Node:
-        if (
-            not isinstance(node, Launch)
-            or node.threads_used
-            or node.places
-            or is_explicit(node)
-            or any(isinstance(s, Specialised) for s in node.body)
-        ):
+        if not isinstance(node, Launch) or node.threads_used or node.places or is_explicit(node) or has_roles(node.body):
             return node  # tiles of warps with different tasks are all needed throughout
         return _shared(node)
 

@@ -41,8 +41,8 @@ from .names import Names
 from .stay_on_chip import KIND, PAIR, is_even, stay_on_chip
 
 MOST_THREADS = 1024
-# threads of the block with the producer's group -> registers of (producer, consumers), which fit the 65,536 of a multiprocessor; fast on an H200
 _ROOM = 196608  # bytes of shared memory of a block that a second version may fill up to; the rest is for results on their way out
+# threads of the block with the producer's group -> registers of (producer, consumers), which fit the 65,536 of a multiprocessor; fast on an H200
 _REGISTERS = {384: (40, 232), 512: (32, 160), 640: (24, 112)}
 
 

@@ -67,11 +67,13 @@ def in_turn(body: Body, groups: int) -> Body:
     """`body` when it is the group's turn; the next group's begins behind it."""
     if groups < 2:
         return body
-    return (DeviceCall("twb_turn_wait", (FIRST,)), *body, DeviceCall("twb_turn_pass", (FIRST, Const(groups, UINT32))))
+    begin, end = (
+        DeviceCall("twb_turn_wait", (FIRST,), span=body[0].span),
+        DeviceCall("twb_turn_pass", (FIRST, Const(groups, UINT32)), span=body[-1].span),
+    )
+    return (begin, *body, end)
 
 
 def _in_turn(body: Body, groups: int) -> Body:
     one, two = (i for i, s in enumerate(body) if isinstance(s, Gemm))
-    begin = DeviceCall("twb_turn_wait", (FIRST,), span=body[one].span)
-    end = DeviceCall("twb_turn_pass", (FIRST, Const(groups, UINT32)), span=body[two].span)
-    return (*body[:one], begin, *body[one : two + 1], end, *body[two + 1 :])
+    return (*body[:one], *in_turn(body[one : two + 1], groups), *body[two + 1 :])
