@@ -50,7 +50,7 @@ def recorded_tiles(layouts: Sequence[BufferLayout], found: SharedRequests, spans
     for b in tiles:
         accesses, left = _accesses(b, of[b.buffer], spans)
         if left:
-            notes[b.buffer].append(f"{left} requests are left out: their bytes are no neighbours of one row of {b.buffer}")
+            notes[b.buffer].append(f"{left} requests are left out: their bytes are no neighbours in {b.buffer}")
         if found.left_out:
             notes[b.buffer].append(f"{found.left_out} requests of the run had patterns that there was no room for")
         t = b.layout
@@ -75,7 +75,7 @@ def _whole(b: BufferLayout) -> int:
 def _accesses(b: BufferLayout, requests: Sequence[SharedRequest], spans: Mapping[tuple[str, int], Span]) -> tuple[tuple[Access, ...], int]:
     """The accesses, in the order of their lines, and how many requests are no access of cells."""
     cell_at = _inverse(b)
-    groups: dict[tuple[str, int, str, int, int], list[tuple[Array, Array]]] = {}
+    groups: dict[tuple[str, int, str, int, int, bool], list[tuple[Array, Array]]] = {}
     left = 0
     for r in requests:
         cells = _cells(b, r, cell_at)
@@ -83,15 +83,15 @@ def _accesses(b: BufferLayout, requests: Sequence[SharedRequest], spans: Mapping
             left += r.times
             continue
         name, line = (r.line.file, r.line.line) if r.line is not None else ("", 0)
-        groups.setdefault((name, line, r.kind, r.width, r.times), []).append(cells)
+        groups.setdefault((name, line, r.kind, r.width, r.times, cells[2]), []).append(cells[:2])
     made: list[Access] = []
-    for (name, line, kind, width, times), patterns in sorted(groups.items(), key=lambda item: item[0]):
+    for (name, line, kind, width, times, down), patterns in sorted(groups.items(), key=lambda item: item[0]):
         title = f"{_WORDS[kind]} at line {line}" if line else _WORDS[kind]
         same = sum(a.name.split(" (")[0] == title for a in made)
         rows, columns = (np.stack(part) for part in zip(*patterns, strict=True))
         access = Access.of(
             f"{title} ({same + 1})" if same else title, rows, columns, width * 8 // b.layout.bits, is_write=kind not in ("load", "ldmatrix"),
-            why="as the emulator recorded it", is_rigid=kind in _RIGID,
+            why="as the emulator recorded it", is_rigid=kind in _RIGID, down=down,
         )  # fmt: skip
         made.append(access.at(spans.get((name, line)), times))
     return tuple(made), left
@@ -105,8 +105,8 @@ def _inverse(b: BufferLayout) -> Array:
     return out
 
 
-def _cells(b: BufferLayout, request: SharedRequest, cell_at: Array) -> tuple[Array, Array] | None:
-    """(rows, columns) of the lanes' first cells; None where they are no whole neighbours of one row, or of several stages."""
+def _cells(b: BufferLayout, request: SharedRequest, cell_at: Array) -> tuple[Array, Array, bool] | None:
+    """(rows, columns) of the lanes' first cells and whether the others are below it; None if they are no neighbours, or of several stages."""
     size, columns = b.layout.bits // 8, b.layout.columns
     if not size or request.width % size:
         return None
@@ -120,10 +120,13 @@ def _cells(b: BufferLayout, request: SharedRequest, cell_at: Array) -> tuple[Arr
     place = np.where(busy, place, 0)
     if place.min() < 0 or place.max() >= len(cell_at) - 16:
         return None
-    first = cell_at[place]
-    for step in range(request.width // size):
-        if np.any((cell_at[place + step * size] != first + step) & busy):
-            return None
-    if np.any((first < 0) & busy) or np.any((first % columns + request.width // size > columns) & busy):
+    cells = np.stack([cell_at[place + step] for step in range(0, request.width, size)])[:, busy]
+    first, steps = cells[0], np.arange(len(cells))[:, None]
+    if (cells < 0).any():
         return None
-    return np.where(busy, first // columns, -1), np.where(busy, first % columns, -1)
+    in_row = bool((cells == first + steps).all() and (first % columns + len(cells) <= columns).all())
+    if not in_row and not (cells == first + steps * columns).all():
+        return None
+    rows, across = np.full((2, len(at)), -1, dtype=np.int64)
+    rows[busy], across[busy] = first // columns, first % columns
+    return rows, across, not in_row
