@@ -176,5 +176,5 @@ def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
     assert watched.errors == []
     (tmp_path / "page.html").write_text(document([live], theme="light"), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
-    page.wait_for_selector("[data-ready]")
+    page.locator("[data-twb-live] svg").first.wait_for()
     assert page.get_by_role("button", name="write").count() == 0
