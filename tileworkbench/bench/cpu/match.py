@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ BUILT_IN = ("ours", "copy")
 FAR = 4.0  # a contestant that is slower than ours by this factor
 FEW = 3  # plays so many rounds only
 MORE = 3  # times as many rounds, at most, where too few samples are clean
+REST_S = 0.05  # before a turn of several threads: the pool of the contestant before spins for up to 30 ms until its threads sleep
 SITTINGS = 3  # of the planned rounds
 ENOUGH = 3  # as many clean samples as one in so many rounds gives
 # freed memory stays with the process, in huge pages: a function that returns a new array does not pay for new pages at every call
@@ -114,6 +116,7 @@ def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
         if turn and turn % max(rounds // SITTINGS, FEW) == 0:
             seat_again(number, ready)
         for contestant in ready[turn % len(ready) :] + ready[: turn % len(ready)]:
+            time.sleep(REST_S if problem.threads > 1 else 0.0)
             took = contestant.ask("sample")
             if "error" in took:
                 errors[contestant.name] = took["error"]
