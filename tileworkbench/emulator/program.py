@@ -16,9 +16,10 @@ from ..base.gpu import capability_limits
 from .counters import COUNTERS, Counters, LineCounters
 from .findings import Finding
 from .packing import Packed, pack
+from .requests import SharedRequests, read_requests
 from .text import Kernel, Line, Source
 
-COUNT, CHECK = 1, 2
+COUNT, CHECK, REQUESTS = 1, 2, 16
 MAX_FINDINGS = 200
 _one_at_a_time = threading.Lock()  # the runtime holds one grid at a time
 
@@ -32,11 +33,12 @@ class _Launch(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left besides its outputs: faults, counters (empty unless asked for), printed text."""
+    """What a run left besides its outputs: faults, counters and requests on shared memory (empty unless asked for), printed text."""
 
     findings: tuple[Finding, ...]
     counters: Counters
     printed: str
+    requests: SharedRequests = SharedRequests()
 
 
 class FailedAssertion(DeviceAssertError):
@@ -67,7 +69,8 @@ class Program:
     def _launch(self, kernel: Kernel, packed: Packed, how: _Launch) -> RunResult:
         entry = ctypes.cast(getattr(self._library, f"twb_entry_{kernel.name}"), ctypes.c_void_p)
         code = self._library.twbe_run(entry, packed.pointers, ctypes.byref(how))
-        result = RunResult(tuple(self._findings()), self._counters(how), self._library.twbe_printed().decode(errors="replace"))
+        asked = read_requests(self._library, self.source.lines) if how.watch & REQUESTS else SharedRequests()
+        result = RunResult(tuple(self._findings()), self._counters(how), self._library.twbe_printed().decode(errors="replace"), asked)
         if code == 2:
             raise MemoryError(f"{kernel.name}: no memory for the stacks of {prod(how.block) * prod(how.cluster)} threads")
         if code:
@@ -122,11 +125,12 @@ class Emulated:
 
     def run(
         self, grid: Sequence[int] | int, block: Sequence[int] | int, args: Sequence[Any], *, shared_bytes: int = 0, cluster: Sequence[int] | int = (),
-        count: bool = False, sanitize: bool = False, fresh: Sequence[int] = (),
+        count: bool = False, sanitize: bool = False, requests: bool = False, fresh: Sequence[int] = (),
     ) -> RunResult:  # fmt: skip
         """Run the grid and change `args` (NumPy arrays, numbers, tensor maps) in place.
 
-        `count` fills the counters; `sanitize` looks for all faults there are, else only for those that would stop the run (bounds, deadlock, ...).
+        `count` fills the counters; `requests` also records what warps ask of shared memory; `sanitize` looks for all faults there are, else only for
+        those that would stop the run (bounds, deadlock, ...).
         `cluster` counts blocks, as the kernel says unless given.
         `fresh`: positions of arrays in which nothing was written yet. Raises: ArgumentError; DeviceAssertError when the kernel says so.
         """
@@ -136,7 +140,7 @@ class Emulated:
         launch = _Launch(
             *((ctypes.c_uint32 * 3)(*v) for v in three),
             shared_bytes,
-            COUNT * count + CHECK * sanitize,
+            COUNT * (count or requests) + CHECK * sanitize + REQUESTS * requests,
             len(self.program.source.lines) + 1,
             MAX_FINDINGS,
         )

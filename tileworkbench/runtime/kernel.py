@@ -47,6 +47,7 @@ from .targets import emulator
 from .timing import Clock, Timing, measure
 
 if TYPE_CHECKING:
+    from .accessing import Accessed
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -227,17 +228,9 @@ class JITKernel:
             seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self.clock_for(args)).runs_ms)
             counters = count_launches(launch_again) if machine.name == cpu_name() else None
         made = report(
-            self.ir,
-            machine,
-            call.dims,
-            threads=call.threads,
-            seconds=seconds,
-            scalars=call.scalars,
-            arrays=call.readable(),
-            useful_flops=useful_flops,
-            schedule=self.schedule,
-            registers=self._registers(machine),
-        )
+            self.ir, machine, call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=call.readable(),
+            useful_flops=useful_flops, schedule=self.schedule, registers=self._registers(machine),
+        )  # fmt: skip
         record(made)
         return replace(made, counters=counters)
 
@@ -275,6 +268,12 @@ class JITKernel:
     def count(self, *args: Any, arch: str = "") -> Counted:
         """What each author's line of a call moves and computes on a GPU: requests, sectors, wavefronts, bytes, products. Runs as `sanitize` does."""
         found: Counted = emulator().count(self, args, arch)
+        return found
+
+    @entry
+    def accesses(self, *args: Any, arch: str = "") -> Accessed:
+        """What the warps of a call ask of each tile in shared memory, lane by lane, with the layout that serves them. Runs as `sanitize` does."""
+        found: Accessed = emulator().accesses(self, args, arch)
         return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:

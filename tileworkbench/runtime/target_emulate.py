@@ -23,8 +23,11 @@ from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
+from ..model.placement import BufferLayout
 from . import emulating, toolchain
+from .accessing import Accessed, accessed
 from .arguments import BoundCall, bind
+from .compiled_layouts import compiled_layouts
 from .cuda_plan import parameters_of
 from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
 from .expressions import evaluate, unknowns
@@ -103,13 +106,13 @@ class Emulated:
         """Run every launch on the bound arrays."""
         self.run(call)
 
-    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[tuple[str, RunResult], ...]:
-        """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
+    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False, requests: bool = False) -> tuple[tuple[str, RunResult], ...]:
+        """Run every launch on the bound arrays: its kernel and what it left, faults, counters and requests on shared memory if asked for.
 
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
         if (other := self.fitting(call)) is not self:
-            return other.run(call, sanitize=sanitize, count=count)
+            return other.run(call, sanitize=sanitize, count=count, requests=requests)
         values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
@@ -124,7 +127,7 @@ class Emulated:
             grid = [evaluate(g, known) for g in made.grid]
             emulated = self.program[made.name]
             unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
-            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
+            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "requests": requests, "fresh": unwritten}
             if made.cluster != (1, 1, 1):
                 how["cluster"] = made.cluster
             try:
@@ -169,6 +172,10 @@ class Emulated:
         notes = ("emulated thread by thread: correct, and slow", *remarks_of(self.passes))
         return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, notes)
 
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the text (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
+
     def machine(self) -> Machine:
         """A GPU on paper of the architecture: what a report is about."""
         return machine_of(self.arch)
@@ -201,20 +208,28 @@ class EmulateTarget:
 
     def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
         """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
-        return sanitized(kernel.ir.name, *self._run(kernel, args, arch, sanitize=True))
+        made, results = self._run(kernel, args, arch, sanitize=True)
+        return sanitized(kernel.ir.name, made.arch, results)
 
     def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
         """What a call of `kernel` does, counted."""
-        return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+        made, results = self._run(kernel, args, arch, count=True)
+        return counted(kernel.ir.name, made.arch, results)
 
-    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
-        """The architecture and what each launch left, of a run on copies of `args`."""
+    def accesses(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Accessed:
+        """What the warps of a call of `kernel` ask of each tile in shared memory."""
+        made, results = self._run(kernel, args, arch, requests=True)
+        return accessed(kernel.ir.name, made.arch, made.layouts(), made.lines, results)
+
+    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[Emulated, tuple[tuple[str, RunResult], ...]]:
+        """What ran, on copies of `args`, and what each launch left."""
         own = kernel.executable
         arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
         call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
         if not isinstance(own, Emulated) or own.arch != arch:
             own = Emulated(kernel.ir, arch, kernel.options.schedule)
-        return arch, own.run(call, **how)
+        own = own.fitting(call)
+        return own, own.run(call, **how)
 
 
 TARGET = EmulateTarget()

@@ -34,7 +34,7 @@ struct twb_thread_info {
 };
 enum { TWBE_FIRST = 1024 };
 extern twb_thread_info *twb_me;
-extern int twb_watch;  // 1: count, 2: look for faults
+extern int twb_watch;  // 1: count, 2: look for faults, 16: record requests on shared memory
 TWB_DEVICE void twb_at(int line) { twb_me->line = line; }
 
 // ---- memory
