@@ -47,6 +47,7 @@ from .targets import emulator
 from .timing import Clock, Timing, measure
 
 if TYPE_CHECKING:
+    from ..model.pipeline import Timeline
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -227,17 +228,9 @@ class JITKernel:
             seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self.clock_for(args)).runs_ms)
             counters = count_launches(launch_again) if machine.name == cpu_name() else None
         made = report(
-            self.ir,
-            machine,
-            call.dims,
-            threads=call.threads,
-            seconds=seconds,
-            scalars=call.scalars,
-            arrays=call.readable(),
-            useful_flops=useful_flops,
-            schedule=self.schedule,
-            registers=self._registers(machine),
-        )
+            self.ir, machine, call.dims, threads=call.threads, seconds=seconds, scalars=call.scalars, arrays=call.readable(),
+            useful_flops=useful_flops, schedule=self.schedule, registers=self._registers(machine),
+        )  # fmt: skip
         record(made)
         return replace(made, counters=counters)
 
@@ -275,6 +268,15 @@ class JITKernel:
     def count(self, *args: Any, arch: str = "") -> Counted:
         """What each author's line of a call moves and computes on a GPU: requests, sectors, wavefronts, bytes, products. Runs as `sanitize` does."""
         found: Counted = emulator().count(self, args, arch)
+        return found
+
+    @entry
+    def timeline(self, *args: Any, arch: str = "", machine: Machine | None = None) -> Timeline:
+        """Who copies, computes and waits in a call: order from a run of one block in the emulator, durations from a model of `machine` (a GPU).
+
+        Runs as `sanitize` does. Raises UnsupportedError for a call that would take too long.
+        """
+        found: Timeline = emulator().timeline(self, args, arch, machine)
         return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
+from ..model.pipeline import Timeline
 from . import emulating, toolchain
 from .arguments import BoundCall, bind
 from .cuda_plan import parameters_of
@@ -35,6 +37,7 @@ from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
 from .signature import Signature
+from .timelines import timeline_of
 from .translate_cuda import translate_cuda
 
 MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
@@ -68,6 +71,11 @@ class Emulated:
     @cached_property
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
+
+    @cached_property
+    def recording(self) -> Program:
+        """The program whose runs can be written down."""
+        return emulating.load(self.made.text, self.arch, record=True)
 
     def fitting(self, call: BoundCall) -> Emulated:
         """This, or the kernel without accesses that the addresses of the call's arrays are not multiples of."""
@@ -103,14 +111,30 @@ class Emulated:
         """Run every launch on the bound arrays."""
         self.run(call)
 
-    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[tuple[str, RunResult], ...]:
+    @property
+    def launches(self) -> int:
+        """How many kernels a call launches, at least."""
+        return len(self.made.kernels)
+
+    def record(self, call: BoundCall, block: int, *, alone: bool, sms: int) -> tuple[tuple[str, RunResult], ...]:
+        """Run every launch on a GPU of `sms` multiprocessors and write down what cluster `block` does, counted from the end if it is negative.
+
+        `alone`: no other cluster runs, and the results are not those of the kernel.
+        """
+        return self.run(call, record=block, alone=alone, sms=sms)
+
+    def run(
+        self, call: BoundCall, *, sanitize: bool = False, count: bool = False, record: int | None = None, alone: bool = False,
+        sms: int = MULTIPROCESSORS,
+    ) -> tuple[tuple[str, RunResult], ...]:  # fmt: skip
         """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
 
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
         if (other := self.fitting(call)) is not self:
-            return other.run(call, sanitize=sanitize, count=count)
-        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
+            return other.run(call, sanitize=sanitize, count=count, record=record, alone=alone, sms=sms)
+        values = {**call.dims, **call.scalars, SMS: sms}
+        program = self.program if record is None else self.recording
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
         for buffer in (*call.signature.workspaces, *self.made.workspaces):
@@ -122,11 +146,13 @@ class Emulated:
             made, known = self.made.kernels[number], {**values, **bound}
             args = [self._argument(p, arrays, known) for p in made.params]
             grid = [evaluate(g, known) for g in made.grid]
-            emulated = self.program[made.name]
+            emulated = program[made.name]
             unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
             how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
             if made.cluster != (1, 1, 1):
                 how["cluster"] = made.cluster
+            if record is not None:
+                how |= {"record": record % max(prod(grid) // prod(made.cluster), 1), "alone": alone}
             try:
                 result = emulated.run(grid, made.block, args, sanitize=True, **how) if sanitize else emulated(grid, made.block, args, **how)
             except FailedAssertion as failed:
@@ -206,6 +232,14 @@ class EmulateTarget:
     def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
         """What a call of `kernel` does, counted."""
         return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+
+    def timeline(self, kernel: Inspected, args: Sequence[Any], arch: str = "", machine: Machine | None = None) -> Timeline:
+        """Who copies, computes and waits in a call of `kernel`, with durations of `machine`: the kernel's own GPU, or one of the architecture."""
+        own = kernel.executable
+        arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
+        made = own if isinstance(own, Emulated) and own.arch == arch else Emulated(kernel.ir, arch, kernel.options.schedule)
+        given = [here(a) for a in args]
+        return timeline_of(made, lambda: on_copies(bind(kernel.signature, given, {})), machine or machine_of(arch))
 
     def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
         """The architecture and what each launch left, of a run on copies of `args`."""
