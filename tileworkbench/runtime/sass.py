@@ -21,6 +21,7 @@ from . import toolchain
 from .nvrtc import wheel_folders
 from .stages import Stage, inherited
 
+STAGE, LANGUAGE = "SASS", "sass"
 NAME, FORMAT, TIMEOUT_S = "nvdisasm", "1", 60.0
 INSTALL = "pip install nvidia-cuda-nvdisasm"
 _LINE = re.compile(r'line (\d+)(?: inlined at "[^"]*", line (\d+))?')
@@ -44,17 +45,17 @@ def find_nvdisasm() -> str | None:
     return next((str(p) for p in sorted(places, reverse=True) if os.access(p, os.X_OK)), None)
 
 
-def sass_stage(cubin: bytes, text: str, lines: Mapping[int, Span]) -> Stage:
+def sass_stage(cubin: bytes, text: str, lines: Mapping[int, Span], about: tuple[str, ...] = ()) -> Stage:
     """The stage "SASS" of a cubin made from the CUDA `text`. A missing or failing disassembler gives a stage that says so."""
     tool = find_nvdisasm()
     if tool is None:
-        return Stage("SASS", "text", "", why=f"{NAME} is not installed: {INSTALL}")
+        return Stage(STAGE, LANGUAGE, "", why=f"{NAME} is not installed: {INSTALL}", about=about)
     try:
         listing = disassemble(cubin, tool)
     except (CompilerError, OSError) as error:
-        return Stage("SASS", "text", "", why=error.message if isinstance(error, CompilerError) else str(error))
+        return Stage(STAGE, LANGUAGE, "", why=error.message if isinstance(error, CompilerError) else str(error), about=about)
     spans = inherited(text, lines)
-    return Stage("SASS", "text", listing.text, {line: spans[at] for line, at in listing.cuda_lines.items() if at in spans})
+    return Stage(STAGE, LANGUAGE, listing.text, {line: spans[at] for line, at in listing.cuda_lines.items() if at in spans}, about=about)
 
 
 def disassemble(cubin: bytes, tool: str) -> Sass:
