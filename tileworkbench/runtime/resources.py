@@ -52,7 +52,8 @@ class KernelResources:
     def words(self) -> str:
         """One line: registers, spills, shared bytes, occupancy."""
         spilt = f"{kib(self.spill_bytes)} spilt" if self.spill_bytes else "nothing spilt"
-        return f"{self.name}: {self.registers} registers a thread, {spilt}, {kib(self.shared_bytes)} shared, {self.occupancy.sentence}"
+        fit = self.occupancy.sentence.partition("; ")[0]
+        return f"{self.name}: {self.registers} registers a thread, {spilt}, {kib(self.shared_bytes)} shared, {fit}"
 
 
 HEAD = ("kernel", "threads", "registers", "spilt", "stack", "shared", "blocks on an SM", "warps", "limited by", "one block more")

@@ -48,7 +48,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "5"
+ABI = "6"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -193,7 +193,8 @@ class Compiled:
 
     def machine_code(self) -> tuple[Stage, ...]:
         """The machine code as text, where a disassembler is installed, with what it takes of a multiprocessor."""
-        return (sass_stage(self.cubin, self.source, self.lines, tuple(k.words for k in self.resources().kernels)),)
+        about = tuple(k.words for k in self.resources().kernels)
+        return (sass_stage(self.cubin, self.source, self.lines, about=about, ptx=[(at, line) for at, line in self._facts["ptx_lines"]]),)
 
     def facts(self) -> CompileFacts:
         known = self._facts
@@ -275,7 +276,9 @@ class CudaTarget:
 def json_facts(made: Made) -> dict[str, Any]:
     """What the cache keeps of a compilation beside the machine code."""
     kernels = [k.data() for k in read_cubin(made.cubin, made.log)]
-    found: dict[str, Any] = json.loads(json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler}))
+    found: dict[str, Any] = json.loads(
+        json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler, "ptx_lines": made.lines})
+    )
     return found
 
 
