@@ -35,7 +35,7 @@ from .expressions import show
 from .fork import LIMIT, check_threads
 from .measure import cpu_name
 from .measure import measure as this_machine
-from .observing import WATCH, launch
+from .observing import WATCH, launch, memory_of
 from .options import Options
 from .profiler import Profiler
 from .resources import Resources
@@ -126,7 +126,7 @@ class JITKernel:
     @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
-        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), getattr(self.executable, "memory", None))
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), memory_of(self.executable, (*args, *kwargs.values())))
 
     @property
     def num_threads(self) -> int:
@@ -344,7 +344,7 @@ class JITKernel:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{self.name}.tile.txt").write_text(print_kernel(self.ir))
         if self.executable.source:
-            (place / f"{self.name}.{'cu' if self._gpu_kernels else 'c'}").write_text(self.executable.source)
+            (place / f"{self.name}.{'cu' if getattr(self.executable, 'arch', '') else 'c'}").write_text(self.executable.source)
         if getattr(self.executable, "library", None) is not None:
             self.export_library(str(place / f"{self.name}.{'cubin' if self._gpu_kernels else 'so'}"))
         return place

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.dtypes import DType
-from ..base.errors import InternalError
+from ..base.errors import InternalError, TileError
 from ..base.machine import Machine
 from ..base.span import Span
 from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap, alignments, misaligned
@@ -28,6 +28,7 @@ from ..model.pipeline import Timeline
 from . import emulating, toolchain
 from .arguments import BoundCall, bind
 from .cuda_plan import parameters_of
+from .cuda_written import Written
 from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
 from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
@@ -36,7 +37,11 @@ from .host_program import host_lines, make_run
 from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
+from .resources import Resources
 from .signature import Signature
+from .stages import Stage
+from .target_cuda import TARGET as CUDA
+from .target_cuda import Compiled
 from .timelines import timeline_of
 from .translate_cuda import translate_cuda
 
@@ -198,6 +203,23 @@ class Emulated:
     def machine(self) -> Machine:
         """A GPU on paper of the architecture: what a report is about."""
         return machine_of(self.arch)
+
+    @cached_property
+    def _on_gpu(self) -> Compiled | Written:
+        """The same kernel compiled for a GPU, for what only its compiler knows; the text with a reason where that is not possible."""
+        options = Options(arch=self.arch, schedule=self.schedule or {})
+        try:
+            return CUDA.compile(self.kernel, options)
+        except TileError as error:
+            return CUDA.write(self.kernel, options, error.message)
+
+    def machine_code(self) -> tuple[Stage, ...]:
+        """What a GPU would run: compiled where NVRTC is installed, and never run here."""
+        return self._on_gpu.machine_code()
+
+    def resources(self, machine: Machine | None = None) -> Resources:
+        """What each launch would take of a multiprocessor, by NVRTC; none, and why, where it is not installed."""
+        return self._on_gpu.resources(machine or self.machine())
 
 
 class Inspected(Protocol):
