@@ -17,9 +17,10 @@ from .counters import COUNTERS, Counters, LineCounters
 from .findings import Finding
 from .log import FIELDS, Log, log_of
 from .packing import Packed, pack
+from .requests import SharedRequests, read_requests
 from .text import Kernel, Line, Source
 
-COUNT, CHECK = 1, 2
+COUNT, CHECK, REQUESTS = 1, 2, 16
 MAX_FINDINGS = 200
 _one_at_a_time = threading.Lock()  # the runtime holds one grid at a time
 
@@ -34,11 +35,12 @@ class _Launch(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left besides its outputs: faults, counters (empty unless asked for), printed text, and the log of one cluster if asked for."""
+    """What a run left besides its outputs: faults, printed text and, if asked for, counters, requests on shared memory, a cluster's log."""
 
     findings: tuple[Finding, ...]
     counters: Counters
     printed: str
+    requests: SharedRequests = SharedRequests()
     log: Log | None = None
 
 
@@ -71,8 +73,10 @@ class Program:
     def _launch(self, kernel: Kernel, packed: Packed, how: _Launch) -> RunResult:
         entry = ctypes.cast(getattr(self._library, f"twb_entry_{kernel.name}"), ctypes.c_void_p)
         code = self._library.twbe_run(entry, packed.pointers, ctypes.byref(how))
+        asked = read_requests(self._library, self.source.lines) if how.watch & REQUESTS else SharedRequests()
         log = self._log(kernel.name, prod(how.block)) if how.record >= 0 else None
-        result = RunResult(tuple(self._findings()), self._counters(how), self._library.twbe_printed().decode(errors="replace"), log)
+        printed = self._library.twbe_printed().decode(errors="replace")
+        result = RunResult(tuple(self._findings()), self._counters(how), printed, asked, log)
         if code == 2:
             raise MemoryError(f"{kernel.name}: no memory for the stacks of {prod(how.block) * prod(how.cluster)} threads")
         if code:
@@ -135,11 +139,12 @@ class Emulated:
 
     def run(
         self, grid: Sequence[int] | int, block: Sequence[int] | int, args: Sequence[Any], *, shared_bytes: int = 0, cluster: Sequence[int] | int = (),
-        count: bool = False, sanitize: bool = False, fresh: Sequence[int] = (), record: int = -1, alone: bool = False,
+        count: bool = False, sanitize: bool = False, requests: bool = False, fresh: Sequence[int] = (), record: int = -1, alone: bool = False,
     ) -> RunResult:  # fmt: skip
         """Run the grid and change `args` (NumPy arrays, numbers, tensor maps) in place.
 
-        `count` fills the counters; `sanitize` looks for all faults there are, else only for those that would stop the run (bounds, deadlock, ...).
+        `count` fills the counters; `requests` also records what warps ask of shared memory; `sanitize` looks for all faults there are, else only for
+        those that would stop the run (bounds, deadlock, ...).
         `cluster` counts blocks, as the kernel says unless given.
         `record`: the number of the cluster whose log is wanted, in the order in which they run; `alone`: run no other one.
         `fresh`: positions of arrays in which nothing was written yet. Raises: ArgumentError; DeviceAssertError when the kernel says so.
@@ -150,7 +155,7 @@ class Emulated:
         launch = _Launch(
             *((ctypes.c_uint32 * 3)(*v) for v in three),
             shared_bytes,
-            COUNT * (count or record >= 0) + CHECK * sanitize,
+            COUNT * (count or requests or record >= 0) + CHECK * sanitize + REQUESTS * requests,
             len(self.program.source.lines) + 1,
             MAX_FINDINGS,
             record,

@@ -48,6 +48,7 @@ from .timing import Clock, Timing, measure
 
 if TYPE_CHECKING:
     from ..model.pipeline import Timeline
+    from .accessing import Accessed
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -277,6 +278,12 @@ class JITKernel:
         Runs as `sanitize` does. Raises UnsupportedError for a call that would take too long.
         """
         found: Timeline = emulator().timeline(self, args, arch, machine)
+        return found
+
+    @entry
+    def accesses(self, *args: Any, arch: str = "") -> Accessed:
+        """What the warps of a call ask of each tile in shared memory, lane by lane, with the layout that serves them. Runs as `sanitize` does."""
+        found: Accessed = emulator().accesses(self, args, arch)
         return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:

@@ -21,10 +21,12 @@ from ..base.span import Span
 from ..codegen.cuda_source import CudaSource, misaligned
 from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
+from ..model.placement import BufferLayout
 from . import cache as disk
 from . import cuda_arrays, cuda_fastcall
 from .arguments import BoundCall, Memory
 from .arrays import library_of
+from .compiled_layouts import compiled_layouts
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
@@ -190,6 +192,10 @@ class Compiled:
     @property
     def passes(self) -> tuple[PassRecord, ...]:
         return self._again[1]
+
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the machine code (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
 
     def machine_code(self) -> tuple[Stage, ...]:
         """The machine code as text, where a disassembler is installed, with what it takes of a multiprocessor."""

@@ -25,8 +25,11 @@ from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
 from ..model.pipeline import Timeline
+from ..model.placement import BufferLayout
 from . import emulating, toolchain
+from .accessing import Accessed, accessed
 from .arguments import BoundCall, bind
+from .compiled_layouts import compiled_layouts
 from .cuda_plan import parameters_of
 from .cuda_written import Written
 from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
@@ -129,15 +132,15 @@ class Emulated:
         return self.run(call, record=block, alone=alone, sms=sms)
 
     def run(
-        self, call: BoundCall, *, sanitize: bool = False, count: bool = False, record: int | None = None, alone: bool = False,
+        self, call: BoundCall, *, sanitize: bool = False, count: bool = False, requests: bool = False, record: int | None = None, alone: bool = False,
         sms: int = MULTIPROCESSORS,
     ) -> tuple[tuple[str, RunResult], ...]:  # fmt: skip
-        """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
+        """Run every launch on the bound arrays: its kernel and what it left, faults, counters and requests on shared memory if asked for.
 
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
         if (other := self.fitting(call)) is not self:
-            return other.run(call, sanitize=sanitize, count=count, record=record, alone=alone, sms=sms)
+            return other.run(call, sanitize=sanitize, count=count, requests=requests, record=record, alone=alone, sms=sms)
         values = {**call.dims, **call.scalars, SMS: sms}
         program = self.program if record is None else self.recording
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
@@ -153,7 +156,7 @@ class Emulated:
             grid = [evaluate(g, known) for g in made.grid]
             emulated = program[made.name]
             unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
-            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
+            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "requests": requests, "fresh": unwritten}
             if made.cluster != (1, 1, 1):
                 how["cluster"] = made.cluster
             if record is not None:
@@ -199,6 +202,10 @@ class Emulated:
     def facts(self) -> CompileFacts:
         notes = ("emulated thread by thread: correct, and slow", *remarks_of(self.passes))
         return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, notes)
+
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the text (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
 
     def machine(self) -> Machine:
         """A GPU on paper of the architecture: what a report is about."""
@@ -249,28 +256,36 @@ class EmulateTarget:
 
     def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
         """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
-        return sanitized(kernel.ir.name, *self._run(kernel, args, arch, sanitize=True))
+        made, results = self._run(kernel, args, arch, sanitize=True)
+        return sanitized(kernel.ir.name, made.arch, results)
 
     def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
         """What a call of `kernel` does, counted."""
-        return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+        made, results = self._run(kernel, args, arch, count=True)
+        return counted(kernel.ir.name, made.arch, results)
+
+    def accesses(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Accessed:
+        """What the warps of a call of `kernel` ask of each tile in shared memory."""
+        made, results = self._run(kernel, args, arch, requests=True)
+        return accessed(kernel.ir.name, made.arch, made.layouts(), made.lines, results)
 
     def timeline(self, kernel: Inspected, args: Sequence[Any], arch: str = "", machine: Machine | None = None) -> Timeline:
-        """Who copies, computes and waits in a call of `kernel`, with durations of `machine`: the kernel's own GPU, or one of the architecture."""
-        own = kernel.executable
-        arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
-        made = own if isinstance(own, Emulated) and own.arch == arch else Emulated(kernel.ir, arch, kernel.options.schedule)
-        given = [here(a) for a in args]
-        return timeline_of(made, lambda: on_copies(bind(kernel.signature, given, {})), machine or machine_of(arch))
+        """Who copies, computes and waits in a call of `kernel`, with durations of `machine`: a GPU, by default one of the architecture."""
+        made, given = self._made(kernel, arch), [here(a) for a in args]
+        return timeline_of(made, lambda: on_copies(bind(kernel.signature, given, {})), machine or machine_of(made.arch))
 
-    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
-        """The architecture and what each launch left, of a run on copies of `args`."""
+    @staticmethod
+    def _made(kernel: Inspected, arch: str) -> Emulated:
+        """The kernel for `arch`, else its own architecture, else the default one."""
         own = kernel.executable
         arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
+        return own if isinstance(own, Emulated) and own.arch == arch else Emulated(kernel.ir, arch, kernel.options.schedule)
+
+    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[Emulated, tuple[tuple[str, RunResult], ...]]:
+        """What ran, on copies of `args`, and what each launch left."""
         call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
-        if not isinstance(own, Emulated) or own.arch != arch:
-            own = Emulated(kernel.ir, arch, kernel.options.schedule)
-        return arch, own.run(call, **how)
+        made = self._made(kernel, arch).fitting(call)
+        return made, made.run(call, **how)
 
 
 TARGET = EmulateTarget()

@@ -180,7 +180,9 @@ def _phase_cells(access: Access, request: int, bits: int, rows: int) -> tuple[tu
     r, c = one.rows.array()[0][:group], one.columns.array()[0][:group]
     r, c = r[r >= 0], c[r >= 0]
     top = max(int(r.min()) // 8 * 8, 0) if len(r) else 0
-    cells = [(int(a) - top, int(b) + i) for a, b in zip(r, c, strict=True) for i in range(one.cells) if a - top < rows]
+    down, across = int(one.down), int(not one.down)
+    cells = [(int(a) - top + i * down, int(b) + i * across) for a, b in zip(r, c, strict=True) for i in range(one.cells)]
+    cells = [cell for cell in cells if cell[0] < rows]
     return tuple(cells), top
 
 

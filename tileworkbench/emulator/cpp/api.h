@@ -65,6 +65,12 @@ TWB_EXPORT uint64_t twbe_told(const void **to) {
     *to = run.told.data();
     return run.told.size();
 }
+TWB_EXPORT uint32_t twbe_requests(uint32_t *to, uint64_t *times, uint64_t *left_out) {
+    size_t n = 0;
+    if (to) for (auto &r : run.requests) { memcpy(to + n * r.first.size(), r.first.data(), sizeof r.first); times[n++] = r.second; }
+    *left_out = run.requests_left_out;
+    return (uint32_t)run.requests.size();
+}
 void twbe_special() { count(me()->line, SPECIALS); ++me()->specials; }
 void twbe_fail(int number) {
     run.failed = number ? number : -1; run.failed_line = me()->line; run.stop = true;

@@ -35,7 +35,7 @@ struct twb_thread_info {
 };
 enum { TWBE_FIRST = 1024 };
 extern twb_thread_info *twb_me;
-extern int twb_watch;  // 1: count, 2: look for faults, 4: write down who waits for what
+extern int twb_watch;  // 1: count, 2: look for faults, 4: write down who waits for what, 16: record requests on shared memory
 TWB_DEVICE void twb_at(int line) { twb_me->line = line; }
 extern "C" { void twbe_line(); void twbe_step(int loop, int64_t value); }
 TWB_DEVICE void twb_from(int line) { if (twb_me->line != line) { twbe_line(); twb_me->line = line; } }

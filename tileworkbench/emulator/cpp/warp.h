@@ -79,6 +79,9 @@ void run_matrix(Warp *w, uint32_t mask) {
     int line = line_of(w, mask);
     count(line, first->store ? MATRIX_STORES : MATRIX_LOADS);
     if (mask != ~0u) { found("divergent", line, -1, "a matrix load or store needs all 32 lanes"); return; }
+    uint64_t asked[32]; uint8_t lanes[32];
+    for (int l = 0; l < 8 * first->count; ++l) { asked[l] = given<Matrix>(w, l)->at; lanes[l] = (uint8_t)l; }
+    record_shared(line, first->store ? TWBE_STMATRIX : TWBE_LDMATRIX, 16, first->low, first->high, asked, lanes, 8 * first->count);
     uint16_t tile[8][8];
     for (int m = 0; m < first->count; ++m) {
         uint64_t rows[8];
