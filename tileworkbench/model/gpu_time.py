@@ -27,6 +27,9 @@ from .waterfall import Bar, Waterfall
 
 _Step = tuple[str, float, str, str, str]  # a bar's name, the time up to its end, why, edit, view
 GROUP = 4  # warps of a warp group: one on each scheduler of an SM
+TENSOR_POWER = (
+    0.5  # of the power of long products. From the clocks of an H200 at it: 1.34 GHz for GEMM, 1.35-1.5 and 1.5-1.65 for attention (2026-11)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +131,42 @@ def _held(run: _Launch) -> tuple[_Launch, _Step]:
     """The launch at the rates that last, on machines where they were timed, and the bar for it."""
     gpu, units, levels = run.gpu, dict(run.units), dict(run.levels)
     name, why, edit = "", "", ""
-    if gpu.sustained_clock is not None and units.get("tensor"):
-        units["tensor"] *= gpu.tensor_clock.value / gpu.sustained_clock.value
+    clock = _lasting_clock(run)
+    if clock is not None:
+        for unit in units:
+            units[unit] *= (gpu.tensor_clock if unit == "tensor" else gpu.clock).value / clock
         name, edit = "sustained clock", "fewer bytes moved for each FLOP take less power"
-        why = f"long matrix products run at {gpu.sustained_clock}, not {gpu.tensor_clock}: the power limit"
+        why = f"matrix products that go on for long are held at {clock:.0f} MHz, not {gpu.tensor_clock}, by the power limit"
     if gpu.sustained_dram is not None and levels.get("DRAM"):
         levels["DRAM"] *= run.machine.bandwidth("DRAM").value / gpu.sustained_dram.value
         if levels["DRAM"] >= max(units.values(), default=0.0):
             name, edit, why = "sustained rate", "", f"large copies reach {gpu.sustained_dram}, not {run.machine.bandwidth('DRAM')}"
     held = replace(run, units=units, levels=levels)
     return held, (name, held.least, why, edit, "")
+
+
+def _lasting_clock(run: _Launch) -> float | None:
+    """The clock in MHz that the power limit leaves to the multiprocessors; None where there are no matrix products, or nobody timed it.
+
+    Matrix units that are always busy take `TENSOR_POWER` of the power, so a launch that leaves them idle for a part of the time runs faster.
+    """
+    gpu, tensor = run.gpu, run.units.get("tensor", 0.0)
+    if gpu.sustained_clock is None or not tensor:
+        return None
+    most = gpu.clock.value
+    cycles = {u: s * (gpu.tensor_clock.value if u == "tensor" else most) for u, s in run.units.items()}
+    whole = max(_together(cycles, run.groups * run.residents), *(s * most for s in run.levels.values()))
+    busy = cycles["tensor"] / whole
+    return min(gpu.tensor_clock.value, gpu.sustained_clock.value / (1 - TENSOR_POWER * (1 - busy)))
+
+
+def _together(busy: Mapping[str, float], groups: float) -> float:
+    """How long an SM's units take for work that passes from one to the other, each being `busy` for so long.
+
+    One warp group waits for each in turn. Of several, each on another unit, two still meet at one now and then: the root of the sum of squares is
+    what an H200 takes for attention with 64, 128 and 256 dims (within 5 %, November 2026).
+    """
+    return sum(busy.values()) if groups < 2 else math.sqrt(sum(x * x for x in busy.values()))
 
 
 def _occupied(run: _Launch) -> list[Bar]:
@@ -175,8 +204,7 @@ def _some(run: _Launch, level: str) -> float:
 def _step_seconds(run: _Launch) -> tuple[float, float, float]:
     """Of one step of one block alone on its SM: (arithmetic in turn, transfer from L2, latency)."""
     per_step = run.machine.cores / (run.cut.blocks * run.cut.steps)
-    busiest, every = max(run.units.values(), default=0.0), sum(run.units.values())
-    arithmetic = (busiest + (every - busiest) / run.groups) * per_step / min(1.0, run.groups)
+    arithmetic = _together(run.units, run.groups) * per_step / min(1.0, run.groups)
     arithmetic = max(arithmetic, run.levels.get("shared", 0.0) * per_step)
     core = run.machine.bandwidth("L2", 1).value * 1e9
     asked = run.traffic.bytes("L2")
@@ -192,9 +220,10 @@ def _slot(run: _Launch) -> float:
 
 
 def _turns(run: _Launch) -> _Step:
-    """A block's own arithmetic, one unit after the other as far as it has no second warp group to fill the gaps."""
+    """The arithmetic of blocks whose work passes from unit to unit: in turn in a block of one warp group, else with the gaps filled by others."""
     arithmetic, _, _ = _step_seconds(run)
-    seconds = _slot(run) * run.cut.steps * arithmetic
+    meeting = _together(run.units, run.groups * run.residents) * run.rounds * run.machine.cores / run.cut.blocks
+    seconds = max(_slot(run) * run.cut.steps * arithmetic, meeting)
     names = ", ".join(f"{u} {show(s, 's')}" for u, s in sorted(run.units.items(), key=lambda x: -x[1]))
     why = f"{names}: in turn in a block of {run.fit.threads} threads, {run.residents} at once on an SM"
     return (
