@@ -33,7 +33,7 @@ from .time import predict_time
 from .traffic import Flow, Traffic, predict_traffic
 from .units import SPECIAL_COST, Unit, compute_seconds, main_dtype, main_unit, unit_seconds, work_by_unit
 from .uses import BufferUse, LevelUse, LineUse, Point
-from .values import Measured, Number, Predicted
+from .values import Measured, Number, Predicted, Recorded, kind_of
 from .walk import Assumption
 from .waterfall import Bar, Waterfall
 
@@ -68,7 +68,12 @@ class Report:
     # ------------------------------------------------------------------------------------------ levels and roofs
     @property
     def is_warm(self) -> bool:
-        """Whether bytes and times are those of a launch that repeats: measured ones are, and predictions for a CPU, to be compared with them."""
+        """Whether bytes and times are those of a launch that repeats: measured ones are, and predictions for a CPU, to be compared with them.
+
+        Recorded runs had arrays of their own for each launch.
+        """
+        if isinstance(self.measured, Recorded):
+            return False
         return self.measured is not None or (self.breakdown is not None and not self.machine.is_gpu)
 
     @property
@@ -187,7 +192,17 @@ class Report:
         if self.measured is None:
             return Predicted(flops / self.predicted.value if self.predicted.value else 0.0, "FLOP/s")
         m = self.measured
-        return Measured(flops / m.value, "FLOP/s", m.runs, flops / m.best if m.best else 0.0, m.spread)
+        return replace(m, value=flops / m.value, unit="FLOP/s", best=flops / m.best if m.best else 0.0)
+
+    @property
+    def kind(self) -> str:
+        """What its time is: "measured", "recorded" or "predicted"."""
+        return kind_of(self.time)
+
+    @property
+    def badge(self) -> str:
+        """Of a recorded run where and when it ran, which a view must show; else ""."""
+        return self.measured.badge if isinstance(self.measured, Recorded) else ""
 
     @property
     def judged_seconds(self) -> float:

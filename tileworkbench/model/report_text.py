@@ -65,11 +65,10 @@ def text_lines(r: Report) -> list[str]:
 
 def _lines(r: Report) -> Iterator[str]:
     c = r.counts
-    kind = "measured" if r.measured is not None else "predicted"
     dims = ", ".join(f"{k}={v}" for k, v in r.dims.items())
     yield f"{r.kernel}{f' ({dims})' if dims else ''} {r.where}"
     yield f"  {r.verdict}"
-    yield f"  time {r.time}, {kind}" + (f"; predicted {r.predicted}" if r.measured is not None else "")
+    yield f"  time {r.time}{f', {r.kind}' if not r.badge else ''}" + (f"; predicted {r.predicted}" if r.measured is not None else "")
     by_unit = {k: n for k, n in r.flops_by_unit.items() if k[0] != "sfu"}
     flops = (
         ", ".join(f"{show(n, 'FLOP')} {words(dtype)}{f' ({unit})' if r.machine.is_gpu else ''}" for (unit, dtype), n in by_unit.items()) or "no FLOP"

@@ -162,8 +162,7 @@ class Panel(View):
     def _fact_list(self) -> list[tuple[str, str]]:
         """Time, rate, work and compulsory bytes."""
         r = self.report
-        kind = "measured" if r.measured is not None else "predicted"
-        facts = [(f"time, {kind}", str(r.time)), (f"rate, {kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
+        facts = [(f"time, {r.kind}", str(r.time)), (f"rate, {r.kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
         if r.measured is not None:
             facts.append(("time, predicted", str(r.predicted)))
         facts.append(("work", show(r.counts.total_flops, "FLOP")))
