@@ -52,6 +52,11 @@ class Counters:
         """Bytes written at "L2" or "DRAM"; None where that was not counted, as on a CPU."""
         return self.values.get(f"{level} written")
 
+    def moved(self, level: str) -> float | None:
+        """Bytes read and written at "L2" or "DRAM"; None where not both were counted."""
+        read, written = self.bytes(level), self.written(level)
+        return read + written if read is not None and written is not None else None
+
     @property
     def instructions_per_cycle(self) -> float | None:
         """None where either was not counted, and on a GPU, whose cycles are those of one multiprocessor."""

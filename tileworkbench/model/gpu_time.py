@@ -17,6 +17,7 @@ from ..base.hardware import Machine
 from ..ir.node import walk
 from ..ir.stmt import Gemm, Kernel
 from .counts import Counts
+from .excess import Excess
 from .grid import Cut, cut_of, useful_share
 from .occupancy import Occupancy, occupancy
 from .space import Array
@@ -83,11 +84,12 @@ def gpu_waterfall(
     useful_flops: int | None = None,
     scalars: Mapping[str, Any] | None = None,
     arrays: Mapping[str, Array] | None = None,
+    excess: Excess | None = None,
 ) -> Waterfall:
     """The predicted time of one launch on a GPU, from the least that its binding roof allows.
 
     `fit` says how many blocks an SM runs at once (computed if None); `is_warm` that the launch repeats one whose data are still in L2;
-    `useful_flops` the textbook's FLOP, where masked work runs beyond it.
+    `useful_flops` the textbook's FLOP, where masked work runs beyond it; `excess` what an emulated run saw of conflicts and sectors.
     """
     assert machine.gpu is not None
     cores = machine.cores
@@ -104,7 +106,7 @@ def gpu_waterfall(
     share = useful_flops / counts.total_flops if useful_flops and counts.total_flops else useful_share(kernel, counts)
     roof, bars = _roof(run, name, limits, min(share, 1.0), moved)
     launches = max(len(kernel.launches), 1)
-    bars += _occupied(run)
+    bars += _occupied(run, excess)
     bars.append(
         Bar("launch", launches * machine.gpu.launch.value * 1e-6, f"{launches} x {machine.gpu.launch}", "join kernels, or launch as a CUDA graph")
     )
@@ -169,16 +171,36 @@ def _together(busy: Mapping[str, float], groups: float) -> float:
     return sum(busy.values()) if groups < 2 else math.sqrt(sum(x * x for x in busy.values()))
 
 
-def _occupied(run: _Launch) -> list[Bar]:
-    """What lasting rates, and too few blocks, warps or buffers add: each bar is the time beyond the one before."""
+def _occupied(run: _Launch, excess: Excess | None) -> list[Bar]:
+    """What lasting rates, conflicts, and too few blocks, warps or buffers add: each bar is the time beyond the one before."""
     bars = []
     now = run.least
     run, held = _held(run)
-    for name, seconds, why, edit, view in (held, _tail(run), _turns(run), _latency(run), _ends(run)):
+    run, waves, sectors = _seen(run, excess)
+    for name, seconds, why, edit, view in (held, waves, sectors, _tail(run), _turns(run), _latency(run), _ends(run)):
         if seconds > now * 1.001:
             bars.append(Bar(name, seconds - now, why, edit, view))
             now = seconds
     return bars
+
+
+def _seen(run: _Launch, excess: Excess | None) -> tuple[_Launch, _Step, _Step]:
+    """The launch with the wavefronts and sectors that an emulated run saw beyond the least, and the bars for both."""
+    nothing = ("", 0.0, "", "", "")
+    if excess is None:
+        return run, nothing, nothing
+    levels = dict(run.levels)
+    levels["shared"] = levels.get("shared", 0.0) + excess.shared_bytes / (_whole(run, "shared") * 1e9)
+    with_waves = replace(run, levels=levels)
+    counted = [show(n, "").strip() for n in (excess.wavefronts, excess.ideal_wavefronts, excess.sectors, excess.ideal_sectors)]
+    at = f", most at {excess.worst_wavefronts}" if excess.worst_wavefronts else ""
+    why = f"{counted[0]} wavefronts of shared memory beyond {counted[1]} that would do{at}: emulated"
+    waves = ("excess wavefronts", with_waves.least, why, "a layout in which the lanes of a warp meet different banks", "layout")
+    levels = {**levels, "L2": levels.get("L2", 0.0) + excess.sector_bytes / (_whole(run, "L2") * 1e9)}
+    with_both = replace(run, levels=levels)
+    at = f", most at {excess.worst_sectors}" if excess.worst_sectors else ""
+    why = f"{counted[2]} sectors of 32 bytes beyond {counted[3]} that hold what is asked for{at}: emulated"
+    return with_both, waves, ("extra sectors", with_both.least, why, "lanes side by side that take elements side by side", "source")
 
 
 def _tail(run: _Launch) -> _Step:

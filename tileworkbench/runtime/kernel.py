@@ -204,16 +204,19 @@ class JITKernel:
 
     @entry
     def report(
-        self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None, counters: bool | None = None
-    ) -> Report:
+        self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None, counters: bool | None = None,
+        emulated: Counted | None = None,
+    ) -> Report:  # fmt: skip
         """What bounds this kernel: counts, predicted traffic, roofs of `machine` (default: the kernel's own), and with `args` the measured time.
 
         `counters`: whether hardware counters stand beside the prediction, for `args`. None: where they cost nothing, on a CPU; True also on a GPU,
-        through Nsight Compute, which takes some seconds. Where they cannot be read the report says why.
+        through Nsight Compute, which takes some seconds. Where they cannot be read the report says why. `emulated`: what `count` saw of a call, of
+        this size or of a smaller one; a GPU's waterfall then has bars for conflicts of banks and for sectors that nobody asked for.
 
         Raises: ArgumentError if the kernel has symbolic dims or scalars and no `args` say what they are.
         """
-        return report_of(self, machine or self.machine, args, useful_flops, counters)
+        by_line = emulated.by_line if emulated is not None else None
+        return report_of(self, machine or self.machine, args, useful_flops, counters, by_line)
 
     @property
     def machine(self) -> Machine:

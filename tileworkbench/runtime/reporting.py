@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from .kernel import JITKernel
 
 
-def report_of(kernel: JITKernel, machine: Machine, args: Sequence[Any], useful_flops: int | None, counters: bool | None) -> Report:
-    """See `JITKernel.report`."""
-    known: dict[str, Any] = {"useful_flops": useful_flops, "schedule": kernel.schedule}
+def report_of(
+    kernel: JITKernel, machine: Machine, args: Sequence[Any], useful_flops: int | None, counters: bool | None, emulated: Mapping[Any, Any] | None
+) -> Report:  # fmt: skip
+    """See `JITKernel.report`; `emulated` are counters by line."""
+    known: dict[str, Any] = {"useful_flops": useful_flops, "schedule": kernel.schedule, "emulated": emulated}
     known["registers"] = kernel.n_regs if machine.is_gpu else None  # by the compiler, where it made code for a GPU
     if not args:
         signature = kernel.signature
