@@ -38,6 +38,7 @@ def of(t: Timeline, kind: str, lane: str = "") -> list[Event]:
 def test_bytes_and_stages_are_the_runs(arch: str) -> None:
     """A copy for each tile and step; their bytes are what the emulator counts, and every stage is used in turn."""
     kernel, t = product(arch, 3)
+    assert "twb_work(" not in kernel.executable.program.source.text.partition("#line")[2], "a text counts its instructions only when it is recorded"
     copies = of(t, "copy")
     counted = kernel.count(halves(M, K), halves(K, N)).total  # the launch has one block
     assert sum(e.amount for e in copies) == counted.async_bytes + counted.tma_load_bytes == 2 * (M + N) * K

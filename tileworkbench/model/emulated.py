@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..base.machine import Machine
 from ..base.span import Span
@@ -31,6 +31,15 @@ STORE = "store"
 PRODUCTS = ": tensor cores"
 LEAST = 4.0  # clocks that a row of instructions takes at least to be an event
 GAP = 64.0  # clocks without a store, after which the next one is another
+
+
+_WAITS = {
+    "copy_wait": ("wait", "its copies"),
+    "read_wait": ("wait", "what it reads from global memory"),
+    "product_wait": ("idle", "its own products, which run meanwhile"),
+    "queued": ("idle", "the tensor cores to take its products"),
+    "store_wait": ("idle", "its stores to have read shared memory"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,24 +292,10 @@ class _Timeline:
             for row in self._rows(pieces):
                 if row[-1].end - row[0].start >= least:
                     self._put(at, "compute", row[0], row[0].start, row[-1].end, self._step(row[0]), self._why(row))
-        for p in mine:
-            match p.kind:
-                case "wait":
-                    kind, why = ("idle", "a free stage") if producing else ("wait", self._for_what(p))
-                case "copy_wait":
-                    kind, why = "wait", "its copies"
-                case "read_wait":
-                    kind, why = "wait", "what it reads from global memory"
-                case "product_wait":
-                    kind, why = "idle", "its own products, which run meanwhile"
-                case "queued":
-                    kind, why = "idle", "the tensor cores to take its product"
-                case "store_wait":
-                    kind, why = "idle", "its stores to have read shared memory"
-                case "barrier":
-                    kind, why = ("idle" if producing else "wait"), "the other threads at a barrier"
-                case _:
-                    continue
+        for p in _joined([p for p in mine if p.kind in _WAITS or p.kind in ("wait", "barrier")]):
+            kind, why = _WAITS.get(p.kind, ("idle" if producing else "wait", "the other threads at a barrier"))
+            if p.kind == "wait":
+                why = "a free stage" if producing else self._for_what(p)
             self._put(lane, kind, p, p.start, p.end, self._step(p), f"waits for {why}")
 
     def _for_what(self, p: Piece) -> str:
@@ -347,3 +342,14 @@ class _Timeline:
             return end - start <= LEAST
         mine = self.busy[p.warp % PARTS]
         return mine[bisect_right(mine, [start, float("inf")]) - 1][1] >= end - LEAST
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Pieces of one kind and line that follow each other become one."""
+    out: list[Piece] = []
+    for p in pieces:
+        if out and p.kind == "queued" == out[-1].kind and out[-1].line == p.line and p.start - out[-1].end <= LEAST:
+            out[-1] = replace(out[-1], end=p.end)
+        else:
+            out.append(p)
+    return out

@@ -3,7 +3,8 @@
     t = timeline(kernel.report(find_machine("h200")), kernel.ir)      # model/pipelining.py
     t.bound, t.steady_seconds, t.exposed_seconds     # what a step waits for, seconds a step, of those with nobody computing
 
-A `Timeline` is a value that a model, an emulator or a run fills alike: the model by `pipelining.timeline`, the others by `Timeline.of_events`.
+A `Timeline` is a value that a model, an emulator or a run fills alike: the model by `pipelining.timeline`, an emulator's log by `emulated.emulated`,
+others by `Timeline.of_events`.
 
 >>> copies = [Event("copy", "copy", "A", 0.0, 2.0, 0, 0), Event("copy", "copy", "A", 2.0, 4.0, 1, 1)]
 >>> sums = [Event("tensor", "wait", "", 0.0, 2.0, 0), Event("tensor", "compute", "C", 2.0, 5.0, 0), Event("tensor", "compute", "C", 5.0, 8.0, 1)]
@@ -116,9 +117,9 @@ class Timeline:
 
     @property
     def prologue_seconds(self) -> float:
-        """From the start to the first step's first arithmetic."""
-        first = self._computing(self.steps[0]) if self.steps else ()
-        return min((e.start for e in first), default=0.0) - min((e.start for e in self.events), default=0.0)
+        """From the start to the loop's first arithmetic."""
+        start = min((e.start for e in self.events), default=0.0)
+        return min((e.start for e in self.events if e.step != OUTSIDE and e.kind == "compute"), default=start) - start
 
     @property
     def epilogue_seconds(self) -> float:

@@ -242,7 +242,7 @@ class _Page:
 
 _WORDS = {
     "copy": "transfer of", "flight": "under way for", "held": "full for", "compute": "computes for", "store": "stores for", "wait": "waits for",
-    "idle": "waits, at no cost, for",
+    "idle": "waits at no cost for",
 }  # fmt: skip
 
 
