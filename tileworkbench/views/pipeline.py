@@ -31,6 +31,7 @@ from .widths import cut_to, text_width
 LEFT, WIDE, ROW, GAP, TOP = 168.0, 760.0, 17.0, 46.0, 60.0
 COPIES = ("copy", "flight", "held")
 MAX_FRAMES = 4  # a step in close-up; later ones repeat
+MANY = 250  # events, of which fewer steps are shown in close-up: a page stays small
 SHOWN = 8  # steps that are drawn, or two rounds of the stages
 
 
@@ -95,7 +96,8 @@ class PipelineView(View):
     def live(self) -> dict[str, Any]:
         t = self.timeline
         frames = [{"label": "all", "scene": self.scene().to_json(), "text": str(self)}]
-        for step in t.steps[:MAX_FRAMES]:
+        steps = t.steps[:MAX_FRAMES]
+        for step in steps if len(t.events) <= MANY else (*steps[:1], *steps[1:][-1:]):  # the first, and one of the steady ones
             rows = [_row(e) for e in t.events if e.step == step]
             text = f"step {step}\n" + text_table(["lane", "does", "from", "to", "takes", "why"], rows, left=2)
             frames.append({"label": f"step {step}", "scene": self._scene(step).to_json(), "text": text})
