@@ -1,4 +1,4 @@
-"""Layouts of kernels that were compiled for a GPU, against the formulas that the text is made of and against published fragments; no GPU is needed."""
+"""Layouts of kernels compiled for a GPU, against the formulas that the text is made of and against published fragments; no GPU is needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests of warps on shared memory, as a run made them: which lane wanted which bytes of which tile, at which line, how often.
 
 A request is what `counters` counts: one access of a warp. `ldmatrix` and `stmatrix` are one request each, whose lanes give the rows of 16 bytes:
-eight lanes a phase, which is the rule for 16-byte accesses too. What the tensor copy engine and `wgmma` touch is no request of a warp and is not here:
+eight lanes a phase, which is the rule for 16-byte accesses too. What the tensor copy engine and `wgmma` touch is no request of a warp and not here:
 they read and write whole tiles past the threads, by hardware whose bank use is not documented.
 """
 

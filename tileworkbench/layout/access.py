@@ -41,8 +41,8 @@ class TornError(ValueError):
 class Access:
     """Requests of warps on one tile. `rows` and `columns` (requests, 32) name the first cell of each thread, -1 where it takes no part.
 
-    Each thread wants `cells` neighbours in its row, or in its column if `down`. `times` is how often all of it happens in one block, `why` how threads share the work.
-    `is_rigid`: the instruction takes nothing narrower, as ldmatrix with its rows of 16 bytes.
+    Each thread wants `cells` neighbours in its row, or in its column if `down`. `times` is how often all of it happens in one block, `why` how
+    threads share the work. `is_rigid`: the instruction takes nothing narrower, as ldmatrix with its rows of 16 bytes.
     """
 
     name: str

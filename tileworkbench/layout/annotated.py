@@ -61,11 +61,11 @@ def _offsets(shape: tuple[int, ...], place: Callable[..., Any]) -> Array | None:
     grids = np.indices(shape, dtype=np.int64)
     try:
         found = place(*grids)
-    except Exception:  # noqa: BLE001  # the author's function, which may not be one of arrays
+    except Exception:  # the author's function, which may not be one of arrays
         try:
             found = [place(*(int(x) for x in at)) for at in np.ndindex(shape)]
             found = tuple(np.reshape(part, shape) for part in zip(*found, strict=True)) if isinstance(found[0], tuple) else np.reshape(found, shape)
-        except Exception:  # noqa: BLE001  # nor of numbers
+        except Exception:  # nor of numbers
             return None
     parts = [np.asarray(part) for part in (found if isinstance(found, tuple | list) else (found,))]
     if not all(part.dtype.kind in "iu" for part in parts):

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..base.span import Span
 from .access import Access, TornError
 from .algebra import Xor
 from .banks import RULE, Wavefronts, wavefronts
@@ -100,7 +101,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: the candidates that work, best first. `tried` counts all, `rejected` those on which an access cannot be done."""
+    """What a search found: the candidates that work, best first. `tried` counts all, `rejected` those on which an access cannot be done.
+
+    `span`: where the tile is allocated, if that is known.
+    """
 
     buffer: str
     accesses: tuple[Access, ...]
@@ -108,6 +112,7 @@ class Found:
     tried: int
     rejected: int
     searched: str
+    span: Span | None = None
 
     @property
     def best(self) -> Candidate:
@@ -166,7 +171,7 @@ class Found:
 
 def find_layouts(
     rows: int, columns: int, *, bits: int, accesses: Sequence[Access], buffer: str = "tile", max_pad_bytes: int = MAX_PAD_BYTES,
-    kinds: Sequence[str] = (),
+    kinds: Sequence[str] = (), span: Span | None = None,
 ) -> Found:  # fmt: skip
     """Try every layout of the range for a tile of `rows` x `columns` cells of `bits` bits, and rank them; of some `kinds` only, if any are named.
 
@@ -191,7 +196,7 @@ def find_layouts(
         f"with address bits below {top}; TMA's {', '.join(map(str, SPANS))}-byte swizzles where rows are whole spans"
     )
     searched += f"; of these only {' and '.join(kinds)}: what touches the tile takes no other" if kinds else ""
-    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched)
+    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched, span)
 
 
 def _judge(kind: str, layout: TileLayout, accesses: Sequence[Access]) -> Candidate:

@@ -53,7 +53,7 @@ def recorded_tiles(layouts: Sequence[BufferLayout], found: SharedRequests, spans
             notes[b.buffer].append(f"{left} requests are left out: their bytes are no neighbours in {b.buffer}")
         if found.left_out:
             notes[b.buffer].append(f"{found.left_out} requests of the run had patterns that there was no room for")
-        t = b.layout
+        t = b.layout.renamed("as compiled")
         kinds = _OF_UNITS if any(u in _FIXED for u in b.units) else ()
         made.append(
             AccessedTile(b.buffer, t.rows, t.columns, t.bits, accesses, tuple(dict.fromkeys(notes[b.buffer])), span=b.span, layout=t, kinds=kinds)
@@ -91,7 +91,7 @@ def _accesses(b: BufferLayout, requests: Sequence[SharedRequest], spans: Mapping
         rows, columns = (np.stack(part) for part in zip(*patterns, strict=True))
         access = Access.of(
             f"{title} ({same + 1})" if same else title, rows, columns, width * 8 // b.layout.bits, is_write=kind not in ("load", "ldmatrix"),
-            why="as the emulator recorded it", is_rigid=kind in _RIGID, down=down,
+            why="recorded in an emulated run", is_rigid=kind in _RIGID, down=down,
         )  # fmt: skip
         made.append(access.at(spans.get((name, line)), times))
     return tuple(made), left

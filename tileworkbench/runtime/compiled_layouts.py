@@ -20,8 +20,8 @@ def compiled_layouts(kernel: Kernel, passes: Sequence[PassRecord]) -> tuple[Buff
     >>> kernel = program(256, 256, 256, 128, 128, 64, 3, "float16", "float16", False).kernel
     >>> for b in compiled_layouts(kernel, translate_cuda(kernel, "sm_80")[1]):
     ...     print(b.buffer, b.role, b.stages, b.layout.base, b.layout.formula() if b.layout.place else b.why)
-    A_tile shared 3 0 Swizzle(3, 3, 3) o 0 o (128, (64, 1)):(64, (1, 8192))
-    B_tile shared 3 49152 Swizzle(3, 3, 3) o 0 o (64, (64, 2)):(64, (1, 4096))
+    A_tile shared 3 0 (Swizzle(3, 3, 3)) o ((128, (64, 1)):(64, (1, 8192)))
+    B_tile shared 3 49152 (Swizzle(3, 3, 3)) o ((64, (64, 2)):(64, (1, 4096)))
     acc fragment 1 0 accumulator of mma.sync m16n8k16: 2 x 2 warps share the tile
     """
     record = next(r for r in passes if r.name == _PLACES)
