@@ -44,6 +44,7 @@ from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
 from .send_tiles import send_tiles
 from .share_tiles import share_tiles
+from .spare_digits import spare_digits
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
@@ -111,6 +112,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic on floats"),
+        Step(spare_digits, because="sees which values are rounded"),
         Step(narrow_indices, because="after the last step that speaks of indices as such"),
     )
 
