@@ -134,10 +134,7 @@ def _erf_short() -> str:
     p = _ERFC[-1]
     for c in reversed(_ERFC[:-1]):
         p = f"({p} * a + {c})"
-    return (
-        f"float a = twb_abs_f32(x), r = 1.0f - twb_exp2_approx({p} * a);\n"
-        f"return twb_copysign_f32(a < 0.0078125f ? a * {_SLOPE} : r, x);"
-    )
+    return f"float a = twb_abs_f32(x), r = 1.0f - twb_exp2_approx({p} * a);\nreturn twb_copysign_f32(a < 0.0078125f ? a * {_SLOPE} : r, x);"
 
 
 def _flush(x: str) -> str:

@@ -3,9 +3,9 @@
 Before:  Y@[i] = bfloat16(0.5 * x * (1 + erf(z)))
 After:   Y@[i] = bfloat16(0.5 * x * (1 + twb_erf_short_f32(z)))
 
-Only factors of a rounded value are looked at: their relative errors add up, and that of `erf_short` is a fiftieth of a float16's rounding. So is 1 plus or
-minus an error function, whose small values `erf_short` gives as well as float32 can hold them beside 1. In any other sum a small rest of large terms
-would keep their error, so it is computed in full; so is a value that has a name, which others may read.
+Only factors of a rounded value are looked at: their relative errors add up, and that of `erf_short` is a tenth of a float16's rounding. 1 plus or
+minus an error function is such a factor, too: `erf_short` gives its small values as well as float32 can hold them beside 1. In any other sum a small
+rest of large terms would keep their error, so it is computed in full; so is a value that has a name, which others may read.
 
 Requires: casts where values are rounded (`widen_floats`).  Preserves: everything else.
 """

@@ -63,7 +63,10 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
     far = Binary("sub", index(extent - 1), pair)
     turns: Expr = index(2) if extent % 2 == 0 else Binary("min", index(2), Binary("sub", index(extent), mul(pair, index(2))))
     which = Let(var, Select(Binary("eq", turn, index(0)), pair, far), span=launch.span)
-    body = (*shifted, For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),)
+    body = (
+        *shifted,
+        For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),
+    )
     grid = (*launch.grid[:dim], index(pairs), *launch.grid[dim + 1 :])
     block_vars = (*launch.block_vars[:dim], near, *launch.block_vars[dim + 1 :])
     return _staying(replace(launch, grid=grid, block_vars=block_vars, body=body), names)
