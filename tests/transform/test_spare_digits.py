@@ -40,8 +40,11 @@ def test_gelu_of_every_number(dtype: str) -> None:
 
 def erf_of(result: str, dtype: str) -> PrimFunc:
     values = {
-        "factor": lambda x: T.erf(x) * 3.0, "rest": lambda x: (T.erf(x) - 0.5) * 1e4, "tail": lambda x: x / (1.0 - T.erf(x)), "beside": lambda x: T.erf(x) + x,
-    }  # fmt: skip
+        "factor": lambda x: T.erf(x) * 3.0,
+        "tail": lambda x: x / (1.0 - T.erf(x)),
+        "rest": lambda x: (T.erf(x) - 0.5) * 1e4,
+        "beside": lambda x: T.erf(x) + x,
+    }
     value = values[result]
 
     @T.prim_func
@@ -56,7 +59,10 @@ def erf_of(result: str, dtype: str) -> PrimFunc:
 
 @pytest.mark.parametrize(
     ("result", "dtype", "is_short"),
-    [("factor", "float16", True), ("tail", "bfloat16", True), ("factor", "float8_e5m2", True), ("factor", "float32", False), ("rest", "float16", False), ("beside", "float16", False)],
+    [
+        ("factor", "float16", True), ("tail", "bfloat16", True), ("factor", "float8_e5m2", True), ("factor", "float32", False),
+        ("rest", "float16", False), ("beside", "float16", False),
+    ],
 )  # fmt: skip
 def test_which_values_are_short(result: str, dtype: str, is_short: bool) -> None:
     """A difference may be all that is left of two large terms, and float32 shows every digit."""
