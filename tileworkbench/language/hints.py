@@ -63,7 +63,10 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
 
 @word
 def annotate_min_blocks_per_sm(n: int) -> None:
-    """How many blocks a multiprocessor should hold at least."""
+    """How many blocks a multiprocessor should hold at least. On a GPU this bounds the registers of a thread: 32 for two blocks of 1024 threads.
+
+    Raises: TileValueError if `n` is no number from 1 on that is known when the kernel is compiled. Example: `T.annotate_min_blocks_per_sm(2)`
+    """
 
 
 @word

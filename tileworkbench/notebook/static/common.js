@@ -224,6 +224,7 @@ const twb = (() => {
 .twb button.twb-tab[aria-selected=true] { border-bottom-color: var(--twb-accent); font-weight: 600; }
 .twb-verdict { font-size: 16px; font-weight: 600; margin: 2px 0; }
 .twb-faint { color: var(--twb-faint); }
+.twb-badge { border: 1px solid var(--twb-DRAM); color: var(--twb-DRAM); border-radius: 9px; padding: 0 8px; font-size: 12px; margin-left: 8px; white-space: nowrap; }
 .twb-facts { display: flex; flex-wrap: wrap; gap: 4px 22px; margin: 4px 0; }
 .twb-facts div > span { display: block; font-size: 11px; color: var(--twb-faint); }
 .twb-details { border: 1px solid var(--twb-grid); border-radius: 6px; padding: 4px 8px; margin: 6px 0; background: var(--twb-surface); }
