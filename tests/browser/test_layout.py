@@ -165,12 +165,14 @@ def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
       document.querySelectorAll(".cm-content").forEach((node, i) => { node.cmTile = { view: {
         state: { doc: { toString: () => texts[i], length: 1 } }, dispatch: (d) => { texts[i] = d.changes.insert; } } }; }); }""")
     page.add_script_tag(content=f"(() => {{ {script}\n{model.replace('LIVE', json.dumps(live))} }})()")
-    page.get_by_role("button", name=f"write {found.best.layout.name} into the kernel").click()
-    assert page.evaluate("window.sent") == [{"type": "apply", "layout": found.best.layout.name}]
-    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": "the kernel, laid out", "before": "the kernel"}})
+    page.get_by_role("button", name=f"write {found.best.layout.name} for t into the kernel").click()
+    assert page.evaluate("window.sent") == [{"type": "apply", "buffer": "t", "layout": found.best.layout.name}]
+    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": "the kernel, laid out", "before": "the kernel", "buffer": "t"}})
     assert page.evaluate("window.texts") == ["the kernel, laid out", "finder_view(found)"]
     assert page.get_by_text("the cell has the new layout").first.is_visible()
-    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": found.annotation, "before": "", "say": "its cell is gone"}})
+    page.evaluate(
+        "m => window.tell(m)", {"type": "news", "applied": {"text": found.annotation, "before": "", "say": "its cell is gone", "buffer": "t"}}
+    )
     assert page.get_by_label("text of the new cell").input_value() == found.annotation
     assert page.get_by_text("its cell is gone").is_visible()
     assert watched.errors == []

@@ -149,12 +149,9 @@ class FinderView(View):
             ]
             head = ["access", "times", "bytes a thread", "wavefronts", "excess", "line", "how threads share it"]
             details[c.layout.name] = {"caption": f"{c.layout.name}: {c.annotation(self.found.buffer)}", "head": head, "rows": rows, "left": 1}
-        best = self.found.best
-        button = {
-            "text": "apply to cell",
-            "name": f"write {best.layout.name} into the kernel",
-            "message": {"type": "apply", "layout": best.layout.name},
-        }
+        best, buffer = self.found.best.layout.name, self.found.buffer
+        message = {"type": "apply", "buffer": buffer, "layout": best}
+        button = {"text": "apply to cell", "name": f"write {best} for {buffer} into the kernel", "message": message}
         about = {"module": "scene", "title": self.title, "text": str(self), "scene": self.scene().to_json(), "details": details}
         return {**about, "buttons": [button]}
 
