@@ -16,6 +16,7 @@ from tileworkbench.layout import atom, linear, swizzled
 from tileworkbench.model.tile_accesses import shared_tile
 from tileworkbench.notebook.live import bundle_text
 from tileworkbench.notebook.offline import document
+from tileworkbench.views.gallery import Gallery
 from tileworkbench.views.layout import LayoutView, layout_view
 from tileworkbench.views.layout_finder import finder_view
 
@@ -180,3 +181,8 @@ def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
     page.goto((tmp_path / "page.html").as_uri())
     page.locator("[data-twb-live] svg").first.wait_for()
     assert page.get_by_role("button", name="write").count() == 0
+    tabs = Gallery([layout_view(linear(4, 4, bits=32)), finder_view(found)], ["one", "other"], "two views")
+    (tmp_path / "tabs.html").write_text(document([tabs.live()], theme="dark"), encoding="utf-8")
+    page.goto((tmp_path / "tabs.html").as_uri())
+    page.get_by_role("tab", name="other").wait_for()
+    assert page.get_by_text("two views").first.is_visible() and page.get_by_text("null").count() == 0
