@@ -9,9 +9,10 @@ import pytest
 
 from tileworkbench.base.errors import TileValueError, UnsupportedError
 from tileworkbench.model.placement import layouts_of
+from tileworkbench.notebook.applying import layout_applied
 from tileworkbench.runtime import toolchain
 from tileworkbench.runtime.nvrtc import find_nvrtc
-from tileworkbench.views.annotating import with_layout
+from tileworkbench.views.layout_finder import finder_view
 
 needs_nvrtc = pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
 needs_compiler = pytest.mark.skipif(toolchain.default_compiler() is None, reason="needs a host C++ compiler")
@@ -131,13 +132,12 @@ def test_layouts_and_banks_of_a_cell(laptop: Any) -> None:
     live = banks["application/vnd.tileworkbench.view+json"]
     assert live["title"] == "turn: banks of its shared tiles, as an emulated run asked of them"
     assert [view["tab"] for view in live["views"]] == ["t: 896 in excess", "t: layouts"]
-    (button,) = live["views"][1]["buttons"]
-    span = ran.value.kernels[0].ir.launches[0].allocs[0].span
+    assert len(live["views"][1]["buttons"]) == 1
     typed = f"%%tile --target emulate:sm_90a --show layout,banks -o\n{TURN}"
-    assert typed.splitlines()[span.line - 1].strip().startswith("t = T.alloc_shared")
-    again = with_layout(
-        typed, "t", f"T.annotate_layout({{t: {button['message']['layout']}}})".replace("Swizzle(3, 4, 5)", "lambda i, j: i * 33 + j"), span.line
-    )
+    view = finder_view(ran.value.kernels[0].accesses(laptop["A"]).tile("t").find())
+    applied = layout_applied(view, "padded by 1", laptop.shell)
+    assert applied["before"].strip() == typed.strip() and not applied["say"]
+    again = applied["text"]
     shown = laptop.run(again).displays[-1]["text/plain"]
     assert "on as compiled: 1 wavefront, ideal 1, 0 in excess" in shown
 
