@@ -13,6 +13,7 @@ from ..ir.stmt import Kernel, ScalarParam, TensorParam
 from .code import Code
 from .kernel import JITKernel
 from .notices import LOGGER
+from .observing import WATCH
 from .options import Options
 from .signature import signature_of
 from .targets import choose_target
@@ -26,7 +27,7 @@ def compile_ir(
     if meant := tuple(c for c in options.pass_configs if c[0] in MEANT):
         marked = replace(marked, attrs=(*marked.attrs, *meant))
     signature = signature_of(marked, places, returns_tuple)
-    target = choose_target(options.target)
+    target = choose_target(options.target, is_to_run=WATCH.may_launch)
     executable = target.compile(marked, with_fields(options, target=target.name, schedule=schedule or {}))
     made = JITKernel(marked, options, target.name, executable, signature, schedule)
     if options.verbose:

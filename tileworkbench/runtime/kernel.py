@@ -32,7 +32,7 @@ from .executable import CompileFacts, Executable, PassRecord
 from .expressions import show
 from .fork import LIMIT, check_threads
 from .measure import measure as this_machine
-from .observing import WATCH, launch
+from .observing import WATCH, launch, memory_of
 from .options import Options
 from .profiler import Profiler
 from .reporting import report_of
@@ -44,6 +44,8 @@ from .targets import emulator
 from .timing import Clock, Timing, measure
 
 if TYPE_CHECKING:
+    from ..model.pipeline import Timeline
+    from .accessing import Accessed
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -122,7 +124,7 @@ class JITKernel:
     @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
-        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), getattr(self.executable, "memory", None))
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), memory_of(self.executable, (*args, *kwargs.values())))
 
     @property
     def num_threads(self) -> int:
@@ -250,6 +252,21 @@ class JITKernel:
         found: Counted = emulator().count(self, args, arch)
         return found
 
+    @entry
+    def timeline(self, *args: Any, arch: str = "", machine: Machine | None = None) -> Timeline:
+        """Who copies, computes and waits in a call: order from a run of one block in the emulator, durations from a model of `machine` (a GPU).
+
+        Runs as `sanitize` does. Raises UnsupportedError for a call that would take too long.
+        """
+        found: Timeline = emulator().timeline(self, args, arch, machine)
+        return found
+
+    @entry
+    def accesses(self, *args: Any, arch: str = "") -> Accessed:
+        """What the warps of a call ask of each tile in shared memory, lane by lane, with the layout that serves them. Runs as `sanitize` does."""
+        found: Accessed = emulator().accesses(self, args, arch)
+        return found
+
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """TileLang's profiler for this kernel: `do_bench`, `assert_allclose`, on inputs of the given kind."""
         return Profiler(self, tensor_supply_type)
@@ -315,7 +332,7 @@ class JITKernel:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{self.name}.tile.txt").write_text(print_kernel(self.ir))
         if self.executable.source:
-            (place / f"{self.name}.{'cu' if self._gpu_kernels else 'c'}").write_text(self.executable.source)
+            (place / f"{self.name}.{'cu' if getattr(self.executable, 'arch', '') else 'c'}").write_text(self.executable.source)
         if getattr(self.executable, "library", None) is not None:
             self.export_library(str(place / f"{self.name}.{'cubin' if self._gpu_kernels else 'so'}"))
         return place
