@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+import tileworkbench
 from tileworkbench.bench.__main__ import BENCHES, main
 from tileworkbench.bench.gpu import model
 from tileworkbench.bench.gpu.model import ModelFound, dram_ratio, over, predictions, recorded
 from tileworkbench.bench.gpu.model_cases import cases
 from tileworkbench.model.recorded import Origin, RecordedRun, Recording
 from tileworkbench.model.report import report
+from tileworkbench.views.roofline import Roofline
+from tileworkbench.views.traffic import TrafficChart
+from tileworkbench.views.waterfall import WaterfallView
 
 ORIGIN = Origin("NVIDIA H200", "2026-12-01", "580.95", "13.0", "python -m tileworkbench.bench model")
 SAID = {"seconds": 1e-3, "DRAM read": 80e6, "DRAM written": 20e6, "L2 read": 90e6, "L2 written": 20e6}
@@ -79,6 +83,14 @@ def test_a_row_that_is_known_to_be_off_says_why_and_fails_nothing() -> None:
     assert not ModelFound(both, (SAID, SAID)).is_within
     found = ModelFound(both, (SAID, SAID), known={slow.name: "a reason"})
     assert found.is_within and "OVER: time, known: a reason" in found.table() and "1 of 2 rows" in found.table()
+
+
+def test_a_recorded_run_of_the_package_is_shown_without_a_gpu() -> None:
+    case, held = cases()[0], tileworkbench.recordings()["h200_model"]
+    r = held.report(held.run(case.name), case.make().kernel, useful_flops=case.problem.flops)
+    assert r.kind == "recorded" and 500e12 < r.rate.value < 800e12 and r.counters is not None
+    for view in (Roofline.of(r), TrafficChart(r), WaterfallView.of(r)):
+        assert held.origin.badge in str(view) and "recorded on NVIDIA H200" in view.svg() and view.png()[:4] == b"\x89PNG"
 
 
 @pytest.mark.skipif(not model.why_no_gpu(), reason="there is a GPU: it would be measured")
