@@ -198,15 +198,15 @@ def _gpu(
     far_ns = _chase(cupy, chase, far, out)
     rounds, seconds = _timed(cupy, lambda n: shared((1,), (1,), (np.int32(n), out)))
     tensor = known.tensor_clock if known is not None else clock
-    return Gpu(
+    timed = Gpu(
         arch, Quantity(sms, "SMs", stated), clock, tensor, Quantity(total / (1 << 30), "GiB", stated), **limits,
         launch=Quantity(_launch_us(cupy, memory.get_function("nothing")), "us", "timed: empty kernels launched in a row through CuPy", True),
         shared_latency=Quantity(seconds / rounds * 1e9, "ns", "timed: one thread follows a list", True),
         l2_latency=Quantity(near_ns, "ns", "timed: one thread follows a list that fits in L2", True),
         dram_latency=Quantity(far_ns, "ns", f"timed: one thread follows a list of {far >> 20} MiB in random order", True),
         sector=Quantity(32, "B", "CUDA C++ Best Practices Guide, coalesced access: sectors of 32 bytes"),
-        **{name: getattr(known, name) if known is not None else None for name in UNDER_LOAD},
     )  # fmt: skip
+    return timed if known is None else replace(timed, **{name: getattr(known, name) for name in UNDER_LOAD})
 
 
 def _limits(arch: str, properties: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Quantity]:
