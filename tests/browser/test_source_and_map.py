@@ -56,7 +56,8 @@ def test_pointing_at_a_product_shows_its_instruction(opened: Open, watched: Any,
     page = opened(Twins("k", (Stage("tile program", "python", "T.gemm(a, b, c)\nT.copy(c, C)", {1: (span,), 2: (other,)}, (4, 5)), cuda, sass)))
     assert "40 registers a thread" in page.locator(".twb-src-about").inner_text() and "1 tensor" in page.locator(".twb-src-about").inner_text()
     line_with(page, "T.gemm(").hover()
-    shown = "(node) => { const box = node.parentElement, top = node.offsetTop - box.offsetTop - box.scrollTop; return top >= 0 && top < box.clientHeight; }"
+    top = "node.offsetTop - box.offsetTop - box.scrollTop"
+    shown = f"(node) => {{ const box = node.parentElement; return {top} >= 0 && {top} < box.clientHeight; }}"
     assert line_with(page, "wgmma();", 1).evaluate(shown) and line_with(page, "HGMMA", 2).evaluate(shown)
     assert "SASS: 1 tensor, 60 other" in page.locator(".twb-src-words").inner_text()
     assert serious(page, ".twb") == [] and watched.errors == []
