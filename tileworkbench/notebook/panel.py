@@ -10,7 +10,7 @@ import html
 import uuid
 from collections.abc import Sequence
 
-from ..base.errors import TileValueError
+from ..base.errors import TileValueError, UnsupportedError
 from ..model.placement import layouts_of
 from ..model.report import Report
 from ..runtime.kernel import JITKernel
@@ -74,10 +74,21 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
             names = [f"{found.buffer} ({found.role})" for found in tiles]
             made.append(Gallery(views, names, f"{kernel.name}: where its tiles lie"))
     if "pipeline" in parts:
-        made.append(pipeline(report))
+        made.append(pipeline_of(run, report))
     if "passes" in parts:
         made.append(pass_diff(kernel))
     return made
+
+
+def pipeline_of(run: CellRun, report: Report) -> View:
+    """Who copies, computes and waits: as the emulator ran it, where the cell ran there and a block is small enough; else as predicted."""
+    last = run.last
+    if last is None or run.options.compile_only or last.kernel.target != "emulate" or not report.machine.is_gpu:
+        return pipeline(report)
+    try:
+        return pipeline(last.kernel.timeline(*last.call.inputs(), machine=report.machine))
+    except UnsupportedError as error:
+        return pipeline(report, note=f"not emulated: {error.message}")
 
 
 def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> Panel:

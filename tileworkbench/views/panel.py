@@ -185,8 +185,7 @@ class Panel(View):
     def _fact_list(self) -> list[tuple[str, str]]:
         """Time, rate, work and compulsory bytes."""
         r = self.report
-        kind = "measured" if r.measured is not None else "predicted"
-        facts = [(f"time, {kind}", str(r.time)), (f"rate, {kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
+        facts = [(f"time, {r.kind}", str(r.time)), (f"rate, {r.kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
         if r.measured is not None:
             facts.append(("time, predicted", str(r.predicted)))
         facts.append(("work", show(r.counts.total_flops, "FLOP")))
@@ -217,15 +216,15 @@ class Panel(View):
 
 def _cache_note(r: Report) -> list[str]:
     """Why DRAM moves nothing, where it moves nothing."""
-    if r.measured is None or not r.traffic.stays_in_cache:
+    if r.measured is None or not r.is_warm or not r.traffic.stays_in_cache:
         return []
     cold = next((x.cold_bytes for x in r.levels if x.name == "DRAM"), 0.0)
     return [f"the data fit in the last cache: repeated launches move nothing at DRAM, the first one ~{show(cold, 'B')}"]
 
 
 def _level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
-    """The levels as a table: head and rows."""
-    rows = []
+    """The levels as a table: head and rows; what counters saw has a column where they saw anything."""
+    rows, counts = [], []
     for level in r.levels:
         size = show(level.bytes, "B")
         intensity = f"{level.intensity:.3g}" if level.intensity is not None else "-"
@@ -233,10 +232,16 @@ def _level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
         fetched = f"~{show(level.allocate_bytes, 'B')}" if level.allocate_bytes else "-"
         kind = "measured" if level.roof.measured else "stated"
         size = size if level.is_counted else f"~{size}"
+        seen = r.counters.moved(level.name) if r.counters is not None else None
+        counts.append(show(seen, "B") if seen is not None else "-")
         rows.append([level.name, f"{level.roof} {kind}", size, fetched, intensity, ridge, percent(r.shares[level.name])])
     kind = "measured" if r.peak.measured else "stated"
     rows.append(["compute", f"{r.peak} {kind}", "-", "-", "-", "-", percent(r.shares["compute"])])
-    return ["level", "roof", "bytes", "fetched for stores", "FLOP/byte", "ridge", "reached"], rows
+    head = ["level", "roof", "bytes", "fetched for stores", "FLOP/byte", "ridge", "reached"]
+    if any(c != "-" for c in counts):
+        head.insert(3, "counted")
+        rows = [[*row[:3], seen, *row[3:]] for row, seen in zip(rows, [*counts, "-"], strict=True)]
+    return head, rows
 
 
 def _levels(r: Report) -> str:
