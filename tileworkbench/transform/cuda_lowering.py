@@ -27,6 +27,7 @@ from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
 from .late_sums import late_sums
+from .lay_tiles import lay_tiles
 from .loops_of_roles import loops_of_roles
 from .lowering import Step
 from .meet_outside import meet_outside
@@ -87,6 +88,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(meet_outside, because="insert_barriers puts them where they are needed, also into branches of single threads"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
+        Step(lay_tiles, because="form_tiles must leave alone what the author laid out"),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(late_sums, arch), because="speaks of loops that nobody has divided yet"),
         Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
