@@ -41,9 +41,10 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
 def annotate_layout(layout_map: Any, allow_reannotation: bool = False, allow_buffer_region: bool = False) -> None:
     """Pin the layout of on-chip buffers: `{buffer: Layout | Fragment | function}`.
 
-    On a GPU a shared tile lies as a `Layout` (or a function from indices to an offset in elements) says where that is strides, such as a padding, or an
-    XOR of offsets on rows that follow one another, or as `tileworkbench.layout.make_..._swizzled_layout` says. Other requests are left, with a remark in
-    `kernel.passes`. Matrix units and the tensor copy engine read permuted rows only: with another layout threads read element by element.
+    On a GPU a shared tile lies as a `Layout` (or a function from indices to an offset in elements) says where that is strides, such as a padding,
+    or an XOR of offsets on rows that follow one another, or as `tileworkbench.layout.make_..._swizzled_layout` says. Other requests are left, with
+    a remark in `kernel.passes`. Matrix units and the tensor copy engine read permuted rows only: with another layout threads read element by
+    element.
     Example: `T.annotate_layout({t: T.Layout((32, 32), lambda i, j: i * 33 + j)})`
     """
 
@@ -63,7 +64,10 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
 
 @word
 def annotate_min_blocks_per_sm(n: int) -> None:
-    """How many blocks a multiprocessor should hold at least."""
+    """How many blocks a multiprocessor should hold at least. On a GPU this bounds the registers of a thread: 32 for two blocks of 1024 threads.
+
+    Raises: TileValueError if `n` is no number from 1 on that is known when the kernel is compiled. Example: `T.annotate_min_blocks_per_sm(2)`
+    """
 
 
 @word

@@ -136,7 +136,7 @@ def _held(run: _Launch) -> tuple[_Launch, _Step]:
     clock = _lasting_clock(run)
     if clock is not None:
         for unit in units:
-            units[unit] *= (gpu.tensor_clock if unit == "tensor" else gpu.clock).value / clock
+            units[unit] *= _stated_clock(run, unit) / clock
         name, edit = "sustained clock", "fewer bytes moved for each FLOP take less power"
         why = f"matrix products that go on for long are held at {clock:.0f} MHz, not {gpu.tensor_clock}, by the power limit"
     if gpu.sustained_dram is not None and levels.get("DRAM"):
@@ -155,11 +155,18 @@ def _lasting_clock(run: _Launch) -> float | None:
     gpu, tensor = run.gpu, run.units.get("tensor", 0.0)
     if gpu.sustained_clock is None or not tensor:
         return None
-    most = gpu.clock.value
-    cycles = {u: s * (gpu.tensor_clock.value if u == "tensor" else most) for u, s in run.units.items()}
-    whole = max(_together(cycles, run.groups * run.residents), *(s * most for s in run.levels.values()))
+    cycles = {unit: s * _stated_clock(run, unit) for unit, s in run.units.items()}
+    whole = max(_together(cycles, run.groups * run.residents), *(s * gpu.clock.value for s in run.levels.values()))
     busy = cycles["tensor"] / whole
     return min(gpu.tensor_clock.value, gpu.sustained_clock.value / (1 - TENSOR_POWER * (1 - busy)))
+
+
+def _stated_clock(run: _Launch, unit: str) -> float:
+    """The clock in MHz that a unit's peak belongs to: the peak over what it does in a cycle, where that is known."""
+    peak = run.machine.find_peak(main_unit(run.counts, run.machine)[1], unit)
+    if peak.unit == unit and peak.per_clock is not None:
+        return peak.machine.value * 1e3 / (peak.per_clock.value * run.machine.cores)
+    return (run.gpu.tensor_clock if unit == "tensor" else run.gpu.clock).value
 
 
 def _together(busy: Mapping[str, float], groups: float) -> float:

@@ -39,7 +39,7 @@ from .fork import fork_safe_lock
 from .gpu_arch import DEFAULT, parse_arch, why_not_on
 from .gpu_limits import check_source, machine_of
 from .libcuda import find_driver, require_driver, why_no_driver
-from .measure_cuda import measure_cuda
+from .measure_cuda import measure_cuda, measured_before
 from .nvrtc import INSTALL, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
 from .options import Options
 from .resources import Resources, resources_of
@@ -209,7 +209,7 @@ class Compiled:
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
     def machine(self) -> Machine:
-        """The GPU here if it runs this code, measured if no preset is that chip; else a GPU on paper that does."""
+        """The GPU here if it runs this code, as it was measured or as on paper; else a GPU on paper that does."""
         return machine_for(self.arch)
 
     def resources(self, machine: Machine | None = None) -> Resources:
@@ -298,8 +298,13 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
 
 
 def machine_for(arch: str) -> Machine:
-    """The GPU here if it runs code for `arch`, measured if no preset is that chip; else a GPU on paper that runs it."""
-    name = _device_name(arch)
+    """The GPU here if it runs code for `arch`, as `Machine.measure` timed it if it did; else as on paper, or timed now if no preset is that chip.
+
+    Where no GPU here runs it, a GPU on paper that does.
+    """
+    name, driver = _device_name(arch), find_driver()
+    if name and driver is not None and (known := measured_before(name, driver.version[0] * 1000 + driver.version[1] * 10)) is not None:
+        return known
     found = preset_of_device(name)
     if name and found is None:
         with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed

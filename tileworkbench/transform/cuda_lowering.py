@@ -45,6 +45,7 @@ from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
 from .send_tiles import send_tiles
 from .share_tiles import share_tiles
+from .spare_digits import spare_digits
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
@@ -53,6 +54,7 @@ from .spread_together import spread_together
 from .start_copies import start_copies
 from .start_sums import start_sums
 from .take_turns import take_turns
+from .trade_in_quads import trade_in_quads
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -110,9 +112,11 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(for_arch(widen_accesses, aligned), because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
+        Step(trade_in_quads, because="sees what threads store of a row"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic on floats"),
+        Step(spare_digits, because="sees which values are rounded"),
         Step(narrow_indices, because="after the last step that speaks of indices as such"),
     )
 

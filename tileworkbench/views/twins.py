@@ -20,7 +20,7 @@ from ..model.values import show
 from ..runtime.assembly import vector_bytes
 from ..runtime.kernel import JITKernel
 from ..runtime.sass import LANGUAGE, STAGE
-from ..runtime.sass_kinds import KINDS, kind_of, kinds_by_line, told
+from ..runtime.sass_kinds import KINDS, OTHER, SYNC, kind_of, kinds_by_line, told
 from ..runtime.stages import Stage, key_of, stages_of
 from .marks import AnyMark, Rect, Text
 from .scene import Scene
@@ -273,13 +273,15 @@ def _keys(spans: Iterable[Span]) -> list[str]:
 
 
 def _window(stage: Stage, size: int) -> int:
-    """The line from which `size` lines show the most of the author's lines: behind a long prelude of helpers."""
-    count = len(stage.lines)
-    if count <= size:
+    """The line from which `size` lines show the most of the author's lines: behind a long prelude of helpers, and where instructions do the work."""
+    rows = stage.lines
+    if len(rows) <= size:
         return 1
-    keys = {i: _keys(spans) for i, spans in stage.twins.items() if i >= stage.start}
-    starts = [1, *(max(1, i - 1) for i in keys if i + size - 2 <= count), count - size + 1]
-    return max(sorted(set(starts)), key=lambda first: len({k for i in range(first, first + size) for k in keys.get(i, ())}))
+    shown = {i: _keys(spans) for i, spans in stage.twins.items() if i >= stage.start}
+    if stage.language == LANGUAGE:
+        shown = {i: keys for i, keys in shown.items() if kind_of(rows[i - 1]) not in (SYNC, OTHER)} or shown
+    starts = [1, *(max(1, i - 1) for i in shown if i + size - 2 <= len(rows)), len(rows) - size + 1]
+    return max(sorted(set(starts)), key=lambda first: len({k for i in range(first, first + size) for k in shown.get(i, ())}))
 
 
 def _cut(text: str, width: int) -> str:

@@ -86,6 +86,8 @@ def _annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
 
 @impl(words.annotate_min_blocks_per_sm)
 def _annotate_min_blocks_per_sm(n: int) -> None:
+    if not isinstance(n, int) or n < 1:
+        raise TileValueError(f"T.annotate_min_blocks_per_sm: {n!r} blocks", hint="a number from 1 on, known when the kernel is compiled")
     _record("annotate_min_blocks_per_sm", n)
 
 
