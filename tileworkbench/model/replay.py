@@ -269,9 +269,8 @@ class _Run:
                     self.note(warp, e.kind, e, start, end, e.n, there)
                     warp.reads = max(warp.reads, there if e.kind == "loaded" else warp.now)
                 elif e.kind == "multiply":
-                    start, end = self.take("tensor", warp.part, warp.now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))
-                    self.note(warp, "multiply", e, start, end, e.n)
-                    warp.until = max(warp.until, end)
+                    clocks = e.n / (self.rates.tensor(TYPES[e.a]) / PARTS)
+                    warp.until = max(warp.until, self.take("tensor", warp.part, warp.now, clocks)[1])
             work = [e for e in mine if e.kind == "work"]
             warp.left = (sum(e.n for e in work) * self.rates.issue, sum(e.m for e in work) * self.rates.special)
         issue, special = warp.left
