@@ -117,6 +117,7 @@ def test_emulated(laptop: Any) -> None:
     text = ran.displays[0]["text/plain"]
     assert "[emulated]" in text.splitlines()[0] and "~" in text and ", measured" not in text
     found = ran.value.kernels[0].resources
+    assert str(ran.value.kernels[0].report(args=(laptop["A"],))) == str(ran.value.report)  # the same value without a cell
     assert "each launch, by NVRTC" in text if found.kernels else "no registers, spills and occupancy" in text
 
 
