@@ -82,7 +82,7 @@ def test_refused_with_what_to_do(laptop: Any) -> None:
         "                      ^^^^^\n"
         "  hint: add --compile-only to compile, see the text and a prediction; or run it on this machine, thread by thread: --target emulate:sm_80"
     )
-    assert laptop.run(f"%%tile --target interpret --show none\n{TURN}").success
+    assert laptop.run(f"%%tile --target interpret --machine laptop --show none\n{TURN}").success
 
 
 @pytest.mark.parametrize("target", ["sm_42", "cuda:hopper", "emulate:sm_42"])
