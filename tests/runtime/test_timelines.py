@@ -70,7 +70,7 @@ def test_nothing_is_used_before_it_is_there(arch: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_more_stages_take_no_longer(arch: str) -> None:
     serial, deep = product(arch, 1)[1], product(arch, 4)[1]
-    assert serial.seconds >= product(arch, 3)[1].seconds >= deep.seconds
+    assert serial.seconds > product(arch, 3)[1].seconds >= 0.99 * deep.seconds  # copies that go ahead of others may come in their way
     assert serial.bound == "exposed copies" and serial.steady_wait > 0.3 * serial.steady_seconds
     assert deep.bound == "compute" and deep.steady_wait < 0.02 * deep.steady_seconds
     waits = [sum(e.seconds for e in of(t, "wait") if e.step > 1) for t in (serial, deep)]

@@ -59,16 +59,16 @@ class Names:
         return None if line is None else self.spans.get((line.file, line.line))
 
 
-def emulated(log: Log, machine: Machine, *, blocks: float = float("inf"), residents: int = 1, loop: str = "", names: Names | None = None) -> Timeline:
+def emulated(log: Log, machine: Machine, *, array_bytes: float = 0.0, residents: int = 1, loop: str = "", names: Names | None = None) -> Timeline:
     """The timeline of the log's first block on `machine`.
 
     Args:
-        blocks: of the launch; so many SMs share L2.
+        array_bytes: of the launch's arrays; from half of L2 on the first bytes of a tile come from memory.
         residents: blocks that share an SM.
         loop: the variable of the loop whose turns are the steps; "" takes the one in which most is multiplied.
     Raises ValueError if `machine` is no GPU.
     """
-    rates = sm_rates(machine, blocks)
+    rates = sm_rates(machine, array_bytes)
     return _Timeline(log, rates, replay(log, rates, residents=residents), main_loop_of(log, loop), names or Names()).made(machine.name, residents)
 
 
@@ -173,7 +173,7 @@ class _Timeline:
         used = {e.lane for e in self.events}
         notes = [
             f"order, phases and bytes from the run of one block; durations from {machine}: {'; '.join(self.rates.sources)}",
-            "every sector that a request asks for comes from L2; instructions are counted in the emitted text; what a warp does in one line overlaps",
+            "every sector that a request asks for comes over the link to L2; instructions are counted in the text; what is done in one line overlaps",
         ]
         if residents > 1:
             notes.append(f"{residents} blocks like this one take turns on the SM")
