@@ -130,4 +130,4 @@ def test_data_is_plain_and_a_report_carries_it() -> None:
     assert r.verdict.startswith("does not fit: A_s (128x128 f16 x 4 stages = 128 KiB)")
     assert r.edit == "num_stages=3 fits"
     assert report(tile(128, 128, 64), H200, {}, registers=250).facts["registers"] == (250, "")
-    assert "fit: 1 block on" in str(report(tile(128, 128, 64, stages=3), H200, {}))
+    assert "fit, by the tiles alone: 1 block on" in str(report(tile(128, 128, 64, stages=3), H200, {}))
