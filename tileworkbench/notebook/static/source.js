@@ -26,6 +26,7 @@
 .twb-src-line.lit { background: color-mix(in srgb, var(--twb-selected) 13%, transparent); border-left-color: var(--twb-selected) !important; }
 .twb-src-line.lit .twb-src-kind { color: var(--twb-text) !important; }
 .twb-src-line.lit > .n { color: var(--twb-text); font-weight: 600; }
+.twb-src-line.lit > .c { color: var(--twb-text); }
 .twb-src-list:focus-visible .twb-src-line.at { box-shadow: inset 0 0 0 1px var(--twb-accent); }
 .twb-src-words { min-height: 40px; padding: 4px 2px; font-size: 12.5px; }
 .twb-k { color: var(--twb-registers); } .twb-m { color: var(--twb-faint); font-style: italic; } .twb-l { color: var(--twb-good); } .twb-d { color: var(--twb-DRAM); }
