@@ -53,6 +53,9 @@ GROUP_TILE = gemm.Schedule(128, 64, 64, 2, 256, 8)
         ("float16", (150, 140, 96), None), ("float16", (16, 70, 256), None), ("bfloat16", (33, 64, 100), None), ("float32", (70, 72, 40), None),
         ("int8", (70, 72, 128), gemm.Schedule(64, 64, 64, 3, 128)), ("int8", (20, 40, 130), None),
         ("tfloat32", (70, 72, 64), gemm.Schedule(64, 64, 16, 3, 128)),
+        ("float16", (70, 75, 340), gemm.Schedule(64, 64, 64, 3, 128, 8, split_k=3)),
+        ("int8", (20, 40, 130), gemm.Schedule(32, 64, 32, 2, 128, split_k=2)),
+        ("float16", (150, 256, 330), gemm.Schedule(128, 128, 64, 2, 256, 8, 2, 1, split_k=2)),
     ],
 )  # fmt: skip
 def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule | None, is_nt: bool, target: str) -> None:
@@ -73,6 +76,9 @@ def test_gemm_ends_with_relu(target: str) -> None:
     got = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, target=target)(a, b))
     assert np.all(np.abs(got - np.maximum(wide(a) @ wide(b), 0)) <= 48 * ONE * (np.abs(wide(a)) @ np.abs(wide(b))))
     assert (got == 0).any()
+    in_parts = gemm.Schedule(32, 32, 16, 2, 128, split_k=2)
+    joined = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, schedule=in_parts, target=target)(a, b))
+    assert np.all(np.abs(joined - got) <= 48 * ONE * (np.abs(wide(a)) @ np.abs(wide(b)))) and np.array_equal(joined == 0, got == 0)
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 128), (70, 40, 96)], ids=str)

@@ -9,6 +9,7 @@ B may be given as layers store their weights, (n, k): then the product is A @ B^
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.kernel import JITKernel
 from .choice import compiled, gpu_of, has_wgmma, multiprocessors, shared_bytes
+from .split_gemm import split_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Schedule:
     """Tile sizes in elements, and how many tiles a copy may run ahead.
 
     For a GPU also the threads of a block, and the rows of blocks that are worked on together, so that what they share is found in L2; 0 on a CPU.
-    Blocks of a cluster, so many side by side (along n) and below one another (along m), load what they share once.
+    Blocks of a cluster, so many side by side (along n) and below one another (along m), load what they share once. `split_k`: parts of k that have
+    blocks of their own; a second launch adds them up (`split_gemm`).
     """
 
     block_m: int
@@ -35,11 +38,13 @@ class Schedule:
     panel: int = 0
     cluster_n: int = 1
     cluster_m: int = 1
+    split_k: int = 1
 
     def __str__(self) -> str:
         tile = f"{self.block_m}x{self.block_n}x{self.block_k}"
         cluster = f" c{self.cluster_n}x{self.cluster_m}" if self.cluster_n * self.cluster_m > 1 else ""
-        return f"{tile} s{self.stages} t{self.threads}{cluster}" if self.threads else tile
+        parts = f" k{self.split_k}" if self.split_k > 1 else ""
+        return f"{tile} s{self.stages} t{self.threads}{cluster}{parts}" if self.threads else tile
 
 
 PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C stream through
@@ -206,12 +211,25 @@ def gemm(
         target: what to compile for; None is the default target.
     """
     s = schedule or default_schedule(m, n, k, dtype, target=target)
+    make, args = _scheduled(m, n, k, s, dtype, out_dtype, relu, is_nt)
+    kernel: JITKernel = compiled(make, target)(*args)
+    return kernel
+
+
+def scheduled(m: int, n: int, k: int, s: Schedule, dtype: str, out_dtype: str = "", relu: bool = False, is_nt: bool = False) -> PrimFunc:
+    """The tile program of `gemm` for a schedule."""
+    make, args = _scheduled(m, n, k, s, dtype, out_dtype, relu, is_nt)
+    return make(*args)
+
+
+def _scheduled(
+    m: int, n: int, k: int, s: Schedule, dtype: str, out_dtype: str, relu: bool, is_nt: bool
+) -> tuple[Callable[..., PrimFunc], tuple[Any, ...]]:
+    """Who makes the program for a schedule, and from what."""
     total = "int32" if DType(dtype).is_int else "float32"
     out = out_dtype or (total if dtype in ("int8", "uint8") else "float32" if dtype == "tfloat32" else dtype)
-    kernel: JITKernel = compiled(program, target)(
-        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m
-    )  # fmt: skip
-    return kernel
+    args = (m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m)
+    return (split_program, (*args, s.split_k)) if s.split_k > 1 else (program, args)
 
 
 def scaled_gemm(

@@ -50,6 +50,7 @@ from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .start_copies import start_copies
+from .start_early import start_early
 from .start_sums import start_sums
 from .take_turns import take_turns
 from .unroll_explicit import unroll_explicit
@@ -108,6 +109,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(for_arch(widen_accesses, aligned), because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
+        Step(for_arch(start_early, arch), because="comes before all that a thread does"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic on floats"),
