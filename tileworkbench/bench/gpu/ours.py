@@ -50,11 +50,11 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
     match p.kind:
         case "gemm":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype, target=target)
+            s = gemm.default_schedule(m, n, k, p.dtype, target=target, is_nt=p.is_nt)
             return gemm.scheduled(m, n, k, s, p.dtype, p.out_dtype, is_nt=p.is_nt), str(s)
         case "scaled":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype, target=target)
+            s = gemm.default_schedule(m, n, k, p.dtype, target=target, is_nt=True, may_split=False)
             tile = (s.block_m, s.block_n, s.block_k, s.stages)
             return gemm.scaled_program(m, n, k, *tile, p.dtype, p.out_dtype, s.threads, s.panel, s.cluster_n, s.cluster_m), str(s)
         case "gemv":
