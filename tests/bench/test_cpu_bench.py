@@ -154,6 +154,10 @@ class Scripted:
 
     def __init__(self, name: str, samples: list[float], seconds: float = 1.0) -> None:
         self.name, self.shares, self.seconds, self.asked = name, samples, seconds, 0
+        self.sittings = 1
+
+    def restart(self) -> None:
+        self.sittings += 1
 
     def ask(self, command: str) -> dict[str, object]:
         if command.startswith("prepare"):
@@ -173,6 +177,13 @@ def test_more_rounds_follow_while_too_few_samples_are_clean() -> None:
     assert calm.asked == 6
     play(0, [never := Scripted("ours", [0.1])], 6)  # type: ignore[list-item]
     assert never.asked == 18
+
+
+def test_a_match_has_sittings_with_fresh_processes() -> None:
+    """One process may have its memory well or badly in the caches: no contestant is judged by a single one."""
+    calm, slow = Scripted("ours", [1.0]), Scripted("torch", [1.0], seconds=9.0)
+    play(0, [calm, slow], 12)  # type: ignore[list-item]
+    assert (calm.sittings, calm.asked, slow.sittings) == (3, 12, 1), "who is far behind is not asked again"
 
 
 def test_a_worker_takes_the_fastest_way(tmp_path: Path) -> None:

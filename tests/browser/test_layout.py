@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tileworkbench.language as T
 from tileworkbench.base.machine import find_machine
 from tileworkbench.kernels import gemm
 from tileworkbench.layout import atom, linear, swizzled
+from tileworkbench.model.tile_accesses import shared_tile
+from tileworkbench.notebook.live import bundle_text
 from tileworkbench.notebook.offline import document
 from tileworkbench.views.layout import LayoutView, layout_view
+from tileworkbench.views.layout_finder import finder_view
 
 MMA = atom("SM80_16x8x16_F32F16F16F32_TN")
+
+
+@T.prim_func
+def TRANSPOSE(A: T.Tensor((32, 32), "float32"), B: T.Tensor((32, 32), "float32")):
+    with T.Kernel(1, threads=128):
+        t = T.alloc_shared((32, 32), "float32")
+        T.copy(A, t)
+        for i, j in T.Parallel(32, 32):
+            B[i, j] = t[j, i]
 
 
 class Shown:
@@ -133,3 +147,34 @@ def test_an_enormous_tile_says_that_it_is_sampled(show: Any) -> None:
     shown.canvases.first.focus()
     shown.page.keyboard.press("ArrowDown")
     assert "row 32, column 0" in shown.status and "address 64000" in shown.status
+
+
+def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
+    """The finder's button asks Python; the answer goes into the cell that reads as it did, or is shown to be copied. Offline there is no button."""
+    found = shared_tile(TRANSPOSE, "t").find()
+    live = finder_view(found).live()
+    script = bundle_text("scene").replace("export default { render };", "")
+    model = """const heard = {}, sent = window.sent = [], values = { live: LIVE, selection: {}, group: "g", static_id: "" };
+    window.tell = (message) => heard["msg:custom"](message);
+    const model = { get: (n) => values[n], set() {}, save_changes() {}, off() {}, on: (e, f) => { heard[e] = f; }, send: (m) => sent.push(m) };
+    render({ model, el: document.querySelector("main") });"""
+    page = watched.page
+    cells = "".join(f"<div class='jp-Cell'><div class='cm-content'></div>{more}</div>" for more in ("", "<main></main>"))
+    page.set_content(f"<!doctype html><html lang='en'><title>t</title><body>{cells}</body></html>")
+    page.evaluate("""() => { window.texts = ["the kernel", "finder_view(found)"];
+      document.querySelectorAll(".cm-content").forEach((node, i) => { node.cmTile = { view: {
+        state: { doc: { toString: () => texts[i], length: 1 } }, dispatch: (d) => { texts[i] = d.changes.insert; } } }; }); }""")
+    page.add_script_tag(content=f"(() => {{ {script}\n{model.replace('LIVE', json.dumps(live))} }})()")
+    page.get_by_role("button", name=f"write {found.best.layout.name} into the kernel").click()
+    assert page.evaluate("window.sent") == [{"type": "apply", "layout": found.best.layout.name}]
+    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": "the kernel, laid out", "before": "the kernel"}})
+    assert page.evaluate("window.texts") == ["the kernel, laid out", "finder_view(found)"]
+    assert page.get_by_text("the cell has the new layout").first.is_visible()
+    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": found.annotation, "before": "", "say": "its cell is gone"}})
+    assert page.get_by_label("text of the new cell").input_value() == found.annotation
+    assert page.get_by_text("its cell is gone").is_visible()
+    assert watched.errors == []
+    (tmp_path / "page.html").write_text(document([live], theme="light"), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    page.locator("[data-twb-live] svg").first.wait_for()
+    assert page.get_by_role("button", name="write").count() == 0

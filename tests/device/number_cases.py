@@ -178,6 +178,18 @@ def _exp2_at_its_ends() -> Case:
     return Case("exp2 at its ends", text, lambda: [given, np.zeros(256, np.float32)], expected, rtol=2.0**-22)
 
 
+def _erf_short() -> Case:
+    """Twelve digits of two, the ends, and near 0, where a line takes over."""
+    ends = [np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 1e-3, 0.0078124, 0.0078126, -0.0078126, 4, -4, 30, 1e30]
+    given = np.concatenate([ends, rng(9).uniform(-4.5, 4.5, 242)]).astype(np.float32)
+    text = 'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> c) { for (int i = twb_thread_x(); i < 256; i += 32) c[i] = twb_erf_short_f32(a[i]); }'
+
+    def expected(args: list[Any]) -> dict[int, np.ndarray]:
+        return {1: _erf(args[0])}
+
+    return Case("erf of few digits", text, lambda: [given, np.zeros(256, np.float32)], expected, rtol=2.0**-15, atol=1e-44)
+
+
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
@@ -363,6 +375,6 @@ def _to_integers() -> Case:
 
 
 CASES = (
-    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), _exp2_at_its_ends(),
+    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), _exp2_at_its_ends(), _erf_short(),
     *(_narrow_case(s) for s in NARROW), *(_narrow_case(s, "sm_89") for s in ("e4m3", "e5m2")), _from_double(), _pairs(), _to_integers(),
 )  # fmt: skip

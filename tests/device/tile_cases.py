@@ -86,6 +86,14 @@ def _barriers() -> Case:
     )
 
 
+def _quads() -> Case:
+    """Words of four lanes turn like a matrix."""
+    text = K + "(twb_global<uint32_t> c) { uint32_t i = twb_lane(), w[4] = {i, i + 100, i + 200, i + 300};\ntwb_quad_turn(w);\n"
+    text += "for (int k = 0; k < 4; k++) c[i * 4 + k] = w[k]; }"
+    lane, k = np.arange(32)[:, None], np.arange(4)[None, :]
+    return Case("quads", text, lambda: [np.zeros((32, 4), np.uint32)], lambda args: {0: (lane & ~3) + k + 100 * (lane & 3)}, arch="sm_75")
+
+
 def _shuffles() -> Case:
     calls = (
         "twb_shfl(v, 5)",
@@ -283,7 +291,7 @@ def _last_bit(a: np.ndarray) -> np.ndarray:
 
 
 CASES = (
-    _vectors(), _places(), _barriers(), _shuffles(), _cp_async(), _matrices(False), _matrices(True),
+    _vectors(), _places(), _barriers(), _shuffles(), _quads(), _cp_async(), _matrices(False), _matrices(True),
     _mma(16, 16, "f32", "f16", "f16", "sm_80"), _mma(16, 16, "f16", "f16", "f16", "sm_80"), _mma(16, 16, "f32", "bf16", "bf16", "sm_80"),
     _mma(16, 8, "f32", "f16", "f16", "sm_75"), _mma(16, 8, "f16", "f16", "f16", "sm_75"), _mma(16, 8, "f32", "bf16", "bf16", "sm_80"), _mma(16, 8, "f32", "tf32", "tf32", "sm_80"),
     *(_mma(16, 32, "s32", a, b, "sm_80") for a in ("s8", "u8") for b in ("s8", "u8")), *(_mma(8, 16, "s32", a, b, "sm_75") for a in ("s8", "u8") for b in ("s8", "u8")),

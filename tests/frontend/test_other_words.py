@@ -10,7 +10,7 @@ from frontend.snippets import build, emitted, refusal
 
 import tileworkbench.language as T
 from tileworkbench.base.dtypes import DType
-from tileworkbench.base.errors import JITNoBuilderError, TileError, TileNameError, UnsupportedError
+from tileworkbench.base.errors import JITNoBuilderError, TileError, TileNameError, TileValueError, UnsupportedError
 from tileworkbench.frontend.values import Value
 from tileworkbench.ir.expr import Const, Var
 from tileworkbench.ir.printer import print_expr
@@ -104,6 +104,11 @@ def test_threads_become_visible_only_when_one_asks():
 def test_hints_are_recorded_with_the_launch():
     launch = build("T.use_swizzle(panel_size=8)\nT.use_swizzle(4, enable=False)\nT.annotate_min_blocks_per_sm(2)").kernel.launches[0]
     assert launch.hints == (("use_swizzle", "8"), ("annotate_min_blocks_per_sm", "2"))
+
+
+def test_blocks_of_a_multiprocessor_are_a_number():
+    with pytest.raises(TileValueError, match=r"T\.annotate_min_blocks_per_sm: 0 blocks"):
+        build("T.annotate_min_blocks_per_sm(0)")
 
 
 def test_a_safe_value_belongs_to_the_buffer():

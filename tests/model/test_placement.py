@@ -15,7 +15,7 @@ from tileworkbench.codegen.openmp import emit
 from tileworkbench.ir.lowered import GemmCall
 from tileworkbench.ir.node import walk
 from tileworkbench.kernels import attention, gemm
-from tileworkbench.layout import Access, TileLayout, linear
+from tileworkbench.layout import TileLayout, linear
 from tileworkbench.model.placement import BufferLayout, LayoutProvider, accesses_of, isa_of, l1_of, layout_of, layouts_of, scratch_map
 from tileworkbench.transform.lowering import lower
 
@@ -169,14 +169,10 @@ class Target:
     def layouts(self) -> tuple[BufferLayout, ...]:
         return (BufferLayout("x", "shared", "float32", (4, 4), TileLayout("x", 4, 4, 32, linear(4, 4, bits=32).place), "measured", "by hand"),)
 
-    def accesses(self, buffer: str) -> tuple[Access, ...]:
-        return (Access.of(f"of {buffer}", np.arange(4), np.zeros(4, int)),)
-
 
 def test_a_target_is_asked_before_the_model() -> None:
     assert isinstance(Target(), LayoutProvider)
     assert [b.source for b in layouts_of(Target(), find_machine("h200"))] == ["measured"]
-    assert accesses_of(Target(), "x")[0].name == "of x"
     assert [a.name for a in accesses_of(product("float16"), "A_tile")] == ["T.copy writes", "T.gemm reads a"]
     with pytest.raises(KeyError, match="no buffer is called 'y'; there are x"):
         layout_of(Target(), "y")

@@ -337,6 +337,16 @@ def test_a_report_on_a_machine_that_is_not_here(lesson):
     assert "toaster" in str(wrong.error) and "laptop" in str(wrong.error)
 
 
+def test_the_pipeline_of_an_emulated_cell_is_the_runs(lesson, monkeypatch):
+    """Order from the run where the cell ran in the emulator; a prediction, marked as one with the reason, where a block would take too long."""
+    cell = f"%%tile --show pipeline --target emulate\n{TILES}B = twice(A)\n"
+    words = json.dumps(lesson.run(cell).displays[-1][VIEW_MIME])
+    assert "emulated: order from the run, durations from the model of NVIDIA H200" in words
+    monkeypatch.setattr("tileworkbench.runtime.timelines.MOST_BYTES", 1)
+    words = json.dumps(lesson.run(cell).displays[-1][VIEW_MIME])
+    assert "predicted: order and durations from the model of NVIDIA H200" in words and "not emulated: twice: the emulator would run" in words
+
+
 def test_views_beside_the_panel_are_outputs_of_their_own(lesson):
     """Layouts, the pipeline and the passes each come as one output that an exporter can draw, of the cell's own kernel, and small enough."""
     ran = lesson.run(f"%%tile --show layout,pipeline,passes --machine h200\n{TILES}B = twice(A)\n")

@@ -22,7 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
 @pytest.fixture
 def driver(built: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """The fake driver in its first state, and a CuPy to go with it."""
-    for name in ("answer", "sync", "capturing", "status", "launches", "encoded", "loaded", "synced", "context"):
+    for name in ("answer", "sync", "capturing", "status", "launches", "encoded", "loaded", "synced", "context", "profiled"):
         built.set(name, 0)
     built.set("devices", 1)
     built.expect()

@@ -11,7 +11,7 @@ typedef struct { int id; char pad[4]; unsigned value[16]; } Attribute;
 typedef struct { unsigned grid[3], block[3], shared; uint64_t stream; const Attribute *attrs; unsigned count; } Config;
 
 /* what tests read and set */
-static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced, event_stream;
+static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced, event_stream, profiling, profiled;
 static Config last;
 static Attribute attrs[4];
 static uint64_t function, function_shared[8];
@@ -23,13 +23,14 @@ static unsigned status;
 API fake_expect(const unsigned *given, unsigned count) { memcpy(sizes, given, count * 4); size_count = count; return OK; }
 API fake_set(const char *name, int value) {
   struct { const char *name; int *at; } known[] = {{"answer", &next_answer}, {"sync", &sync_answer}, {"devices", &devices}, {"capturing", &capturing},
-    {"status", (int *)&status}, {"launches", &launches}, {"encoded", &encoded}, {"loaded", &loaded}, {"synced", &synced}};
+    {"status", (int *)&status}, {"launches", &launches}, {"encoded", &encoded}, {"loaded", &loaded}, {"synced", &synced}, {"profiled", &profiled}};
   for (unsigned i = 0; i < sizeof known / sizeof *known; ++i) if (!strcmp(known[i].name, name)) { *known[i].at = value; return OK; }
   if (!strcmp(name, "context")) { current = (uint64_t)value; return OK; }
   return NOT_FOUND;
 }
 API fake_get(const char *name) {
   if (!strcmp(name, "launches")) return launches;
+  if (!strcmp(name, "profiled")) return profiled;
   if (!strcmp(name, "encoded")) return encoded;
   if (!strcmp(name, "loaded")) return loaded;
   if (!strcmp(name, "synced")) return synced;
@@ -68,6 +69,8 @@ API cuModuleGetGlobal_v2(uint64_t *p, size_t *size, uint64_t m, const char *name
 API cuFuncSetAttribute(uint64_t f, int a, int v) { if (a == 8) function_shared[f & 7] = (uint64_t)v; return OK; }
 API cuStreamSynchronize(uint64_t s) { (void)s; ++synced; return sync_answer; }
 API cuStreamIsCapturing(uint64_t s, int *v) { (void)s; *v = capturing; return OK; }
+API cuProfilerStart(void) { profiling = 1; return OK; }
+API cuProfilerStop(void) { profiling = 0; return OK; }
 API cuEventCreate(uint64_t *e, unsigned flags) { (void)flags; *e = 90; return OK; }
 API cuEventRecord(uint64_t e, uint64_t s) { (void)e; event_stream = (int)s; return OK; }
 API cuEventSynchronize(uint64_t e) { (void)e; return OK; }
@@ -93,6 +96,7 @@ API cuLaunchKernelEx(const Config *config, uint64_t f, void **params, void **ext
   (void)extra;
   if (!current) return BAD_CONTEXT;
   ++launches;
+  profiled += profiling;
   last = *config;
   function = f;
   memcpy(attrs, config->attrs, config->count * sizeof *attrs);

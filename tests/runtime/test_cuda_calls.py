@@ -165,6 +165,13 @@ def test_the_devices_clock_and_the_compilers_numbers(
         assert "LDG" in capsys.readouterr().out
 
 
+def test_the_machine_of_a_kernel_runs_its_code(driver: FakeDriver, target: CudaTarget) -> None:
+    """The GPU here only where the code is for it."""
+    here, elsewhere = (tileworkbench.compile(scale_add_program(), target=name, out_idx=2) for name in ("cuda", "sm_80"))
+    assert here.machine.name == "NVIDIA H200" and elsewhere.machine.name == "NVIDIA A100 80GB SXM"
+    assert elsewhere.resources.machine == elsewhere.machine.name and elsewhere.resources.by.endswith(" for sm_80")
+
+
 class _Unreadable(np.ndarray):
     """A view whose elements nobody may ask for."""
 

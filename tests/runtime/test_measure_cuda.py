@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 
 from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.base.machine import Machine, find_machine
+from tileworkbench.kernels import gemm
+from tileworkbench.model.report import report
 from tileworkbench.runtime import measure_cuda as module
+from tileworkbench.runtime import target_cuda
 from tileworkbench.runtime.cuda_probes import MEMORY_TEXT, cuda_probes
 from tileworkbench.runtime.measure import measure
-from tileworkbench.runtime.measure_cuda import gpu_number, measure_cuda
+from tileworkbench.runtime.measure_cuda import gpu_number, measure_cuda, measured_before
 
 SPEED = {"read_shared": 25e12, "read_global": 4e12}  # bytes a second; arithmetic runs at 30e12 operations a second, tensor units at 500e12
 
@@ -62,9 +66,29 @@ def test_a_gpu_is_measured_with_its_theory_beside(monkeypatch: pytest.MonkeyPatc
     gpu = machine.gpu
     assert gpu is not None and gpu.shared_per_block.bytes == 232_448 and gpu.launch.measured
     assert machine.date and "measured" in str(machine)
+    assert gpu.sustained_clock == machine.theory.gpu.sustained_clock and machine.find_peak("float16>float32", "tensor").per_clock.value == 4096
+    assert measured_before("NVIDIA H200", 13000) == machine and measured_before("NVIDIA H200", 12080) is None
     calls = len(fake.calls)
     assert measure_cuda() == machine and len(fake.calls) == calls, "the second time it is read from the cache"
     assert measure_cuda(force=True).name == machine.name and len(fake.calls) > calls
+
+
+def test_reports_use_the_measured_gpu_from_then_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Roofs are the data sheet's until somebody measures; then they are marked as measured, and products are predicted as long as before."""
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
+    monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(target_cuda, "_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(target_cuda, "find_driver", lambda: SimpleNamespace(version=(13, 0)))
+    paper = target_cuda.machine_for("sm_90a")
+    assert paper == find_machine("h200") and not paper.bandwidth("DRAM").measured
+    measure_cuda()
+    timed = target_cuda.machine_for("sm_90a")
+    assert timed.bandwidth("DRAM").measured and timed.peak("float16>float32").measured and timed.theory == paper
+    kernel = gemm.program(8192, 8192, 8192, 128, 256, 64, 4, "float16", "float16", False, "float32", 256, 8).kernel
+    peaks = tuple(replace(p, machine=replace(p.machine, value=840_000.0)) if p.unit == "tensor" else p for p in timed.peaks)
+    slow, fast = (report(kernel, m, {}, registers=168) for m in (replace(timed, levels=paper.levels, peaks=peaks), paper))
+    assert slow.compute_seconds == pytest.approx(fast.compute_seconds * 989.4 / 840)
+    assert slow.predicted.value == pytest.approx(fast.predicted.value, rel=0.01), "the power limit leaves the same clock to both"
 
 
 def test_newer_gpus_are_asked_for_more() -> None:

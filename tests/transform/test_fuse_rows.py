@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from codegen.c_runner import source_of
 from codegen.differ import agree, random_array
-from codegen.ir_kit import F32, Select, Unary, Var, add, at, block, box, const, ix, kernel, lt, mul, op, put, tensor, tile, whole
+from codegen.ir_kit import F32, Cast, Select, Unary, Var, add, at, block, box, const, ix, kernel, lt, mul, op, put, tensor, tile, whole
 
 from tileworkbench.ir.lowered import Loop, SetElement
 from tileworkbench.ir.node import walk
@@ -248,13 +248,17 @@ def test_a_loop_of_one_iteration_is_its_body() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- sums side by side
-@pytest.mark.parametrize(("rows", "step"), [(16, 16), (24, 12), (7, 7), (17, 1), (1, 1)])
-def test_sums_of_several_rows_are_taken_at_once(rows: int, step: int) -> None:
-    w, x, y = tensor("W", (rows, 40)), tensor("V", (40,)), tensor("Z", (rows,))
+@pytest.mark.parametrize(
+    ("rows", "step", "dtype"),
+    [(16, 16, "float32"), (24, 12, "float32"), (7, 7, "float32"), (17, 1, "float32"), (1, 1, "float32"), (16, 8, "bfloat16")],
+)
+def test_sums_of_several_rows_are_taken_at_once(rows: int, step: int, dtype: str) -> None:
+    """Fewer of narrow elements, whose cache lines have to last for several steps."""
+    w, x, y = tensor("W", (rows, 40), dtype), tensor("V", (40,)), tensor("Z", (rows,))
     p, z = tile("p", (rows, 40)), tile("z", (rows,))
     body = [
         over(lambda i: [put(z, i, const(1.0, F32))], (rows,)),
-        over(lambda i, j: [put(p, i, j, mul(at(w, i, j), at(x, j)))], (rows, 40)),
+        over(lambda i, j: [put(p, i, j, mul(Cast(at(w, i, j), F32), at(x, j)))], (rows, 40)),
         Reduce("sum", whole(p), whole(z), 1, clear=False),
         Copy(whole(z), whole(y)),
     ]
@@ -263,7 +267,7 @@ def test_sums_of_several_rows_are_taken_at_once(rows: int, step: int) -> None:
     assert jam_rows(after) is after
     sums = [n for n in walk(after) if isinstance(n, Loop) and n.reductions]
     assert [len(n.reductions) for n in sums] == [step]
-    agree(kern, [random_array((rows, 40), "float32"), random_array((40,), "float32", 1), random_array((rows,), "float32", 2)], rtol=1e-6)
+    agree(kern, [random_array((rows, 40), dtype), random_array((40,), "float32", 1), random_array((rows,), "float32", 2)], rtol=1e-6)
 
 
 def test_sums_that_wait_for_the_row_before_are_taken_in_turn() -> None:

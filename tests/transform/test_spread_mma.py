@@ -269,7 +269,7 @@ def test_weights_of_attention_stay_in_registers(rows: int, threads: int) -> None
     if rows >= 16 * threads // 32:
         assert counted.shared_loads == 0 and counted.shared_store_bytes == 64 * (rows + 256)
         assert counted.shared_load_wavefronts == counted.shared_load_ideal == 4 * counted.matrix_loads
-        assert counted.shuffles == (2 + 1) * 2 * rows // 8  # of the maxima of two steps, and of the sums behind them
+        assert counted.shuffles == (2 + 1) * 2 * rows // 8 + rows // 2  # of the maxima of two steps, of the sums behind them; trades of results
 
 
 def test_tiles_that_a_producer_brings() -> None:

@@ -81,3 +81,37 @@ def test_which_blocks_make_pairs() -> None:
     assert kinds(triangle(32, 8)) == []  # 256 blocks
     assert kinds(triangle(32, 34)) == []  # 544 pairs: five rounds for little more than four
     assert kinds(triangle(128, 16)) == []  # 1024 pairs fill eight rounds but for 3 %, which is two of 64 turns of a block
+
+
+@pytest.mark.parametrize(("multiprocessors", "is_shifted"), [(4, True), (3, False)])
+def test_pairs_that_differ_are_counted_on_from_row_to_row(multiprocessors: int, is_shifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four pairs, four multiprocessors would always do the same one; three come to another each time by themselves."""
+    monkeypatch.setattr(stay_on_chip, "FEWEST", 4)
+    monkeypatch.setattr(stay_on_chip, "MULTIPROCESSORS", multiprocessors)
+    rows, planes, most = 8, 3, 13
+
+    @T.prim_func
+    def sums(
+        A: T.Tensor((planes, rows * 128, most * DEPTH), "float16"), B: T.Tensor((most * DEPTH, TILE), "float16"),
+        C: T.Tensor((planes, rows * 128, TILE), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(planes, rows, threads=256) as (p, i):
+            a = T.alloc_shared((128, DEPTH), "float16")
+            b = T.alloc_shared((DEPTH, TILE), "float16")
+            acc = T.alloc_fragment((128, TILE), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(T.ceildiv(128 * (i + 1), 80), num_stages=2):
+                T.copy(A[p, i * 128, k * DEPTH], a)
+                T.copy(B[k * DEPTH, 0], b)
+                T.gemm(a, b, acc)
+            T.copy(acc, C[p, i * 128, 0])
+
+    kernel = tileworkbench.compile(sums, target="emulate:sm_90a")
+    assert ("pair = " in kernel.source) == is_shifted
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((planes, rows * 128, most * DEPTH)).astype(np.float16), rng.standard_normal((most * DEPTH, TILE)).astype(np.float16)
+    c = np.full((planes, rows * 128, TILE), -7, np.float32)
+    kernel(a, b, c)
+    steps = -(-128 * (np.arange(rows * 128) // 128 + 1) // 80)
+    seen = a.astype(np.float64) * (np.arange(most * DEPTH) // DEPTH < steps[:, None])
+    np.testing.assert_allclose(c, seen @ b.astype(np.float64), atol=1e-3)

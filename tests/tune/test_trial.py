@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from tune.programs import TARGET, double, dying, increment, matmul
 
+from tileworkbench.runtime.code import Code
+from tileworkbench.runtime.compiling import build
 from tileworkbench.runtime.kernel import JITKernel
 from tileworkbench.tune import sandbox
 from tileworkbench.tune.sandbox import run_trial, stop_trials
-from tileworkbench.tune.trial import Code, Inputs, Outcome, Settings, Trial
+from tileworkbench.tune.trial import Inputs, Outcome, Settings, Trial
 
 QUICK = Settings(warmup_ms=0.0, rep_ms=0.0, runs=3)
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +46,7 @@ def mode(name: str) -> JITKernel:
 
 def test_a_kernel_travels() -> None:
     kernel = matmul.compile(5, 6, 7, block=16)
-    again = pickle.loads(pickle.dumps(Code.of(kernel))).build()
+    again = build(pickle.loads(pickle.dumps(Code.of(kernel))))
     a, b = np.ones((5, 7), np.float32), np.ones((7, 6), np.float32)
     np.testing.assert_array_equal(again(a, b), kernel(a, b))
     assert (again.source, again.schedule, again.num_threads) == (kernel.source, kernel.schedule, kernel.num_threads)

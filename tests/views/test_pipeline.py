@@ -78,6 +78,30 @@ def test_the_librarys_kernels(name: str, machine: str) -> None:
         assert view.data["by_stages"][view.timeline.stages] == view.timeline.steady_seconds
 
 
+def test_three_groups_and_four_stages_stay_readable() -> None:
+    """An emulated run says so; a row for each tile of each stage and two for each group, none on top of another, and its long loop is cut."""
+    lanes = ["copy", "producer", *(f"consumer {i}{tail}" for i in range(3) for tail in (": tensor cores", "")), "store"]
+    events = [Event("copy", "copy", f"copy {n} to {n}_tile", 3.0 * k + i, 3.0 * k + i + 1, k, k % 4) for k in range(40) for i, n in enumerate("AB")]
+    events += [Event(lane, "compute", "acc += A_tile @ B_tile", 3.0 * k + 2, 3.0 * k + 5, k) for lane in lanes[2:-1] for k in range(40)]
+    events += [Event("producer", "idle", "copy A to A_tile", 3.0 * k, 3.0 * k + 2, k) for k in range(40)]
+    events.append(Event("store", "store", "store acc to C", 123.0, 125.0, OUTSIDE))
+    view = pipeline(Timeline("gemm", "NVIDIA H200", tuple(lanes), tuple(events), 4, 40.0, "ko", "emulated"))
+    scene = view.scene()
+    words = [m.text for m in scene.marks if isinstance(m, Text)]
+    assert "emulated: order from the run, durations from the model of NVIDIA H200" in words and "30 more steps" in words
+    assert {f"copy {n} to {n}_tile [{slot}]" for n in "AB" for slot in range(4)} | set(lanes[1:]) <= set(words)
+    assert not clashes(m for m in scene.marks if isinstance(m, Text))
+    rows = {m.y for m in scene.marks if isinstance(m, Rect) and m.key and m.fill != "grid"}
+    assert len(rows) == 8 + 6 + 1 and scene.height < 560
+    assert view.data["source"] == "emulated" and view.data["steady_seconds"] == 3.0, "of all steps, not of those that are drawn"
+
+
+def test_a_prediction_says_that_it_is_one() -> None:
+    kernel = KERNELS["softmax"]
+    view = pipeline(report(kernel, find_machine("h200"), {}), note="not emulated: too long")
+    assert "predicted: order and durations from the model of NVIDIA H200 (not emulated: too long)" in str(view)
+
+
 def test_an_empty_timeline() -> None:
     view = PipelineView(Timeline("k", "m", (), ()))
     assert "nothing runs" in str(view) and view.scene().width > 0

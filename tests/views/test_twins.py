@@ -119,3 +119,18 @@ def test_a_second_target_fills_the_same_stages() -> None:
     ptx, sass = Stage("PTX", "text", "cp.async\nret", {1: (span,)}), Stage("SASS", "text", "LDGSTS\nEXIT", {1: (span,)})
     view = Twins("k", (Stage("tile program", "python", "T.copy(A, s)", {1: (span,)}, (4,)), ptx, sass))
     assert view.of_line("k.cu.py:4") == {"tile program": [4], "PTX": [1], "SASS": [1]}
+
+
+def test_instructions_by_line_and_kind_in_every_form() -> None:
+    span, other = Span("k.py", 4, 0, 4, 4, text="T.gemm(a, b, c)"), Span("k.py", 5, 0, 5, 4, text="T.copy(c, C)")
+    code = "k:\n    UMOV UR4, 0x1\n    HGMMA.64x8x16.F32 R0, gdesc[UR4]\n    STG.E [R2], R0\n    EXIT"
+    sass = Stage("SASS", "sass", code, {2: (span,), 3: (span,), 4: (other,)}, about=("k: 40 registers a thread, nothing spilt",))
+    view = Twins("k", (Stage("tile program", "python", "T.gemm(a, b, c)\nT.copy(c, C)", {1: (span,), 2: (other,)}, (4, 5)), sass))
+    assert view.instructions == {"": {"other": 1}, "k.py:4": {"tensor": 1, "other": 1}, "k.py:5": {"global": 1}}
+    rows = [line.split() for line in str(view).splitlines()]
+    assert ["k.py:4", "1", "-", "1", "2"] in rows and ["of", "no", "line", "-", "-", "1", "1"] in rows and ["all", "1", "1", "2", "4"] in rows
+    assert "SASS of k: 40 registers a thread, nothing spilt" in str(view) and "40 registers" in view.html() and ">tensor</th>" in view.html()
+    assert re.search(r"font-weight: 600\">HGMMA\.64x8x16\.F32</span> R0", view.html())
+    live = view.live()
+    assert [live["kinds"][k] if k >= 0 else "" for k in live["stages"][1]["kinds"]] == ["", "other", "tensor", "global", "other"]
+    assert "SASS: 1 tensor, 1 other" in live["costs"][live["keys"].index("k.py:4")]["words"]

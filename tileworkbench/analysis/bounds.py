@@ -19,7 +19,7 @@ from ..ir.build import cast
 from ..ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from ..ir.lowered import Apart, Element
 from ..ir.stmt import Region
-from .int_ranges import divide_within, least, mod_within, most
+from .int_ranges import bit_ceiling, divide_within, least, mod_within, most
 from .linear import Linear, atom, constant, has_load, linear
 
 Interval = tuple[int | None, int | None]
@@ -303,6 +303,8 @@ class Bounds:
             case Binary("bitand", x, y):
                 ends = [e[1] for e in (self.interval(x), self.interval(y)) if e[0] is not None and e[0] >= 0 and e[1] is not None]
                 return (0, min(ends)) if ends else _of_type(a.dtype)
+            case Binary("bitor" | "bitxor" as op, x, y) if (found := bit_ceiling(op, self.interval(x), self.interval(y)))[0] == 0:
+                return found
             case Binary("shr", x, Const(count)) if 0 <= int(count) < 63:
                 low, high = self.interval(x)
                 return (None if low is None else low >> int(count)), (None if high is None else high >> int(count))

@@ -338,4 +338,5 @@ def _floor(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], 
 _ON_NUMBERS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "bitand": np.bitwise_and, "bitxor": np.bitwise_xor,
     "floordiv": _floor(np.floor_divide), "floormod": _floor(np.mod),
+    "truncdiv": _floor(lambda a, b: (a - np.fmod(a, b)) // b), "truncmod": _floor(np.fmod),
 }  # fmt: skip

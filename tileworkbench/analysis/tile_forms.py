@@ -18,7 +18,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import add, cast, floordiv, floormod, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, const
 from ..ir.stmt import Gemm, Region
-from ..ir.tile_form import TileForm
+from ..ir.tile_form import TileForm, TileOrder
 
 PIECE = 16  # bytes
 
@@ -48,6 +48,31 @@ def form_offset(form: TileForm, indices: Sequence[Expr]) -> Expr:
         number = floormod(number, index(width // piece))
     place = _xor(number, floordiv(floormod(row, index(8)), index(128 // form.row_bytes)))
     return add(add(add(out, mul(row, index(width))), mul(place, index(piece))), floormod(column, index(piece)))
+
+
+def order_offset(order: TileOrder, indices: Sequence[Expr]) -> Expr:
+    """The element offset of `buffer[indices]`, whose rows follow one another, with the bits of it changed that `order` names.
+
+    Written so that what a piece of 2**base elements keeps together can be seen: pieces are counted, and the element in its piece is added.
+
+    >>> from ..base.dtypes import DType
+    >>> tile = Buffer("tile", (index(32), index(32)), DType("float32"), "shared", (index(32), index(1)))
+    >>> [int(order_offset(TileOrder(tile, 3, 2, 5), (index(r), index(5))).value) for r in (0, 3, 4)]   # rows four apart exchange their pieces
+    [5, 101, 129]
+    """
+    *lead, column = [cast(i, INDEX) for i in indices]
+    *dims, columns = order.buffer.static_shape()
+    row: Expr = index(0)
+    for i, dim in zip(lead, dims, strict=True):
+        row = add(mul(row, index(dim)), i)
+    piece, period = 1 << order.base, 1 << (order.base + order.shift)
+    if columns % piece == 0 and period % columns == 0:
+        number = add(mul(row, index(columns // piece)), floordiv(column, index(piece)))
+        by, inside = floordiv(row, index(period // columns)), floormod(column, index(piece))
+    else:
+        flat = add(mul(row, index(columns)), column)
+        number, by, inside = floordiv(flat, index(piece)), floordiv(flat, index(period)), floormod(flat, index(piece))
+    return add(mul(_xor(number, floormod(by, index(1 << order.bits))), index(piece)), inside)
 
 
 def form_of(forms: Iterable[TileForm], buffer: Buffer) -> TileForm | None:

@@ -39,6 +39,7 @@ def _later(module: str) -> Callable[..., Findings]:
 
 
 BENCHES: dict[str, Callable[[int], Findings]] = {name: _later(name) for name in ("interaction", "latency", "predictions")}
+BENCHES["model"] = _later("gpu.model")
 WITH_GROUPS: dict[str, Callable[..., Findings]] = {"cpu": _later("cpu.table"), "gpu": _later("gpu.table")}
 LENIENT = ("interaction",)  # they fail the command with --strict only: their figures hang on how busy the machine is
 

@@ -122,7 +122,8 @@ class _Emitter(CStatements):
                 count *= n
             # where threads hand registers to others, the compiler must know how many each has at first: all that one block of a multiprocessor has
             shifts = any(isinstance(n, DeviceCall) and "set_max_registers" in n.name for x in grid.body for n in walk(x))
-            bounds = f"{count}, 1" if shifts else str(count)
+            least = 1 if shifts else grid.together
+            bounds = f"{count}, {least}" if least else str(count)
             together = f"__cluster_dims__{grid.cluster} " if grid.cluster != (1, 1, 1) else ""
             with out.block(f'extern "C" __global__ void {together}__launch_bounds__({bounds}) {c_name(grid.name)}({", ".join(texts)})'):
                 for line in lines:

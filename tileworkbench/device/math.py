@@ -3,12 +3,20 @@
 exp2 of float32, which softmax waits for, is one instruction of a GPU: within 2 units in the last place, as exp2f of CUDA is, and 0 below 2**-126, the least
 normal number, as on the C target. (Source: CUDA C++ Programming Guide, "Mathematical Functions"; exp2f takes four instructions, for denormals alone.)
 
+`erf_short` is for results that are soon rounded to 16 bits: 13 instructions without a choice between polynomials, where CUDA's erff has 24, eight of
+which choose coefficients at half the rate of others. Its relative error is below 2**-15, and 1 - |erf|, where that is small, is right to 2**-16 of itself
+or to the last place of 1.
+
 `*_approx` are single instructions of a GPU with some 22 good bits that flush denormals; the emulator computes them exactly and flushes alike.
 """
 
 from __future__ import annotations
 
 from .function import DeviceFunction, pair, same
+
+# log2(erfc(a)) / a in powers of a, fitted up to 4.2 to the least of the two errors above, and under -26.5 beyond; the first is the slope of erf at 0
+_SLOPE = "1.1283792f"
+_ERFC = ("-0x1.a0bf6ap+0f", "-0x1.d60130p-1f", "-0x1.349ac2p-3f", "0x1.09527ep-5f", "-0x1.2adf18p-8f", "0x1.6a1976p-12f", "-0x1.25545cp-17f")
 
 UNARY = (
     "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
@@ -35,6 +43,8 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
     ]
     if f:
         what = "exp2 of float, 0 where that is not normal."
+        needs = ("twb_abs_f32", "twb_exp2_approx", "twb_copysign_f32")
+        unary.append(same("float twb_erf_short_f32(float x)", _erf_short(), "erf, to the digits of a float16.", *needs))
         unary.append(same("float twb_exp2_f32(float x)", "return twb_exp2_approx(x);", what, "twb_exp2_approx"))
     binary = [
         pair(f"{kind} twb_{n}_{short}({kind} a, {kind} b)", f"return {n}{f}(a, b);", f"return __builtin_{n}{f}(a, b);", f"{n} of {kind}.")
@@ -117,6 +127,14 @@ def _approximations() -> tuple[DeviceFunction, ...]:
             )
         )
     return tuple(out)
+
+
+def _erf_short() -> str:
+    """1 - 2**p(a), and near 0, where that loses digits, a line; NaN stays what it is."""
+    p = _ERFC[-1]
+    for c in reversed(_ERFC[:-1]):
+        p = f"({p} * a + {c})"
+    return f"float a = twb_abs_f32(x), r = 1.0f - twb_exp2_approx({p} * a);\nreturn twb_copysign_f32(a < 0.0078125f ? a * {_SLOPE} : r, x);"
 
 
 def _flush(x: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .function import DeviceFunction, pair
+from .function import DeviceFunction, pair, same
 
 _MASK = "uint32_t mask = 0xffffffffu"
 _WIDTH = f"int width = 32, {_MASK}"
@@ -34,6 +34,21 @@ def _reduction(op: str, mode: int, signed: bool) -> DeviceFunction:
     )
 
 
+# pairs of lanes trade words that differ in one bit of their number, then in the other
+_QUAD_TURN = """\
+const bool odd = twb_lane() & 1, high = twb_lane() & 2;
+for (int i = 0; i < 4; i += 2) {
+    const uint32_t got = twb_shfl_xor(odd ? w[i] : w[i + 1], 1);
+    w[i] = odd ? got : w[i];
+    w[i + 1] = odd ? w[i + 1] : got;
+}
+for (int i = 0; i < 2; i += 1) {
+    const uint32_t got = twb_shfl_xor(high ? w[i] : w[i + 2], 2);
+    w[i] = high ? got : w[i];
+    w[i + 2] = high ? w[i + 2] : got;
+}"""
+
+
 def warp_functions() -> tuple[DeviceFunction, ...]:
     """Shuffles of up to 8 bytes, votes, match, reductions of integers, and the one lane that does what one lane must."""
     return (
@@ -41,6 +56,13 @@ def warp_functions() -> tuple[DeviceFunction, ...]:
         _shuffle("twb_shfl_up", "__shfl_up_sync", 1, "delta", "The value of the lane `delta` below; the own one at the edge."),
         _shuffle("twb_shfl_down", "__shfl_down_sync", 2, "delta", "The value of the lane `delta` above; the own one at the edge."),
         _shuffle("twb_shfl_xor", "__shfl_xor_sync", 3, "bits", "The value of the lane whose number differs in `bits`."),
+        same(
+            "void twb_quad_turn(uint32_t (&w)[4])",
+            _QUAD_TURN,
+            "Four lanes' four words each change places: word i of lane j becomes word j of lane i.",
+            "twb_lane",
+            "twb_shfl_xor",
+        ),
         pair(
             f"uint32_t twb_ballot(bool holds, {_MASK})",
             "return __ballot_sync(mask, holds);",

@@ -15,10 +15,12 @@ from ..base.errors import ArgumentError, CapacityError, DeviceAssertError, TileR
 from ..base.gpu import capability_limits
 from .counters import COUNTERS, Counters, LineCounters
 from .findings import Finding
+from .log import FIELDS, Log, log_of
 from .packing import Packed, pack
+from .requests import SharedRequests, read_requests
 from .text import Kernel, Line, Source
 
-COUNT, CHECK = 1, 2
+COUNT, CHECK, REQUESTS = 1, 2, 16
 MAX_FINDINGS = 200
 _one_at_a_time = threading.Lock()  # the runtime holds one grid at a time
 
@@ -27,16 +29,19 @@ class _Launch(ctypes.Structure):
     _fields_ = (
         ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("cluster", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint32), ("watch", ctypes.c_uint32), ("lines", ctypes.c_uint32), ("findings", ctypes.c_uint32),
+        ("record", ctypes.c_int32), ("alone", ctypes.c_uint32),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left besides its outputs: faults, counters (empty unless asked for), printed text."""
+    """What a run left besides its outputs: faults, printed text and, if asked for, counters, requests on shared memory, a cluster's log."""
 
     findings: tuple[Finding, ...]
     counters: Counters
     printed: str
+    requests: SharedRequests = SharedRequests()
+    log: Log | None = None
 
 
 class FailedAssertion(DeviceAssertError):
@@ -56,6 +61,7 @@ class Program:
         self._library = ctypes.CDLL(library)
         self._library.twbe_finding.restype = ctypes.c_char_p
         self._library.twbe_printed.restype = ctypes.c_char_p
+        self._library.twbe_told.restype = ctypes.c_uint64
 
     def __getitem__(self, name: str) -> Emulated:
         return Emulated(self, self.kernels[name])
@@ -67,7 +73,10 @@ class Program:
     def _launch(self, kernel: Kernel, packed: Packed, how: _Launch) -> RunResult:
         entry = ctypes.cast(getattr(self._library, f"twb_entry_{kernel.name}"), ctypes.c_void_p)
         code = self._library.twbe_run(entry, packed.pointers, ctypes.byref(how))
-        result = RunResult(tuple(self._findings()), self._counters(how), self._library.twbe_printed().decode(errors="replace"))
+        asked = read_requests(self._library, self.source.lines) if how.watch & REQUESTS else SharedRequests()
+        log = self._log(kernel.name, prod(how.block)) if how.record >= 0 else None
+        printed = self._library.twbe_printed().decode(errors="replace")
+        result = RunResult(tuple(self._findings()), self._counters(how), printed, asked, log)
         if code == 2:
             raise MemoryError(f"{kernel.name}: no memory for the stacks of {prod(how.block) * prod(how.cluster)} threads")
         if code:
@@ -98,6 +107,14 @@ class Program:
         parts = text.split(" @")
         return parts[0] + "".join(f" at {self.line(int(p.split(';')[0]))};{p.split(';', 1)[1]}" for p in parts[1:])
 
+    def _log(self, kernel: str, threads: int) -> Log:
+        at = ctypes.c_void_p()
+        count = self._library.twbe_told(ctypes.byref(at))
+        rows = np.empty((count, len(FIELDS)), np.int64)
+        if count:
+            ctypes.memmove(rows.ctypes.data, at, rows.nbytes)
+        return log_of(kernel, rows, threads, (None, *self.source.lines), self.source.loops)
+
     def _counters(self, how: _Launch) -> Counters:
         values = np.zeros((how.lines, len(COUNTERS)), np.uint64)
         if how.watch & COUNT:
@@ -122,12 +139,14 @@ class Emulated:
 
     def run(
         self, grid: Sequence[int] | int, block: Sequence[int] | int, args: Sequence[Any], *, shared_bytes: int = 0, cluster: Sequence[int] | int = (),
-        count: bool = False, sanitize: bool = False, fresh: Sequence[int] = (),
+        count: bool = False, sanitize: bool = False, requests: bool = False, fresh: Sequence[int] = (), record: int = -1, alone: bool = False,
     ) -> RunResult:  # fmt: skip
         """Run the grid and change `args` (NumPy arrays, numbers, tensor maps) in place.
 
-        `count` fills the counters; `sanitize` looks for all faults there are, else only for those that would stop the run (bounds, deadlock, ...).
+        `count` fills the counters; `requests` also records what warps ask of shared memory; `sanitize` looks for all faults there are, else only for
+        those that would stop the run (bounds, deadlock, ...).
         `cluster` counts blocks, as the kernel says unless given.
+        `record`: the number of the cluster whose log is wanted, in the order in which they run; `alone`: run no other one.
         `fresh`: positions of arrays in which nothing was written yet. Raises: ArgumentError; DeviceAssertError when the kernel says so.
         """
         three = [_three(v) for v in (grid, block, cluster or self.kernel.cluster)]
@@ -136,9 +155,11 @@ class Emulated:
         launch = _Launch(
             *((ctypes.c_uint32 * 3)(*v) for v in three),
             shared_bytes,
-            COUNT * count + CHECK * sanitize,
+            COUNT * (count or requests or record >= 0) + CHECK * sanitize + REQUESTS * requests,
             len(self.program.source.lines) + 1,
             MAX_FINDINGS,
+            record,
+            alone,
         )
         if prod(three[0]) == 0:
             return RunResult((), Counters(LineCounters((0,) * len(COUNTERS)), {}), "")

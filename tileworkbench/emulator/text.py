@@ -12,10 +12,11 @@ from functools import cache
 from importlib.resources import files
 
 from ..device import from_text, library
+from .recording_text import recorded
 
 _LINE = re.compile(r"/\* ([^*\n]*?):(\d+)(?:: ([^\n]*?))? \*/")
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+((?:__\w+__\s*\([^()]*\)\s*)*)(\w+)\s*\(')
-RUNTIME = ("runtime.cpp", "emu.h", "numbers.h", "state.h", "fibers.h", "memory.h", "schedule.h", "warp.h", "async.h", "wgmma.h", "api.h")
+RUNTIME = ("runtime.cpp", "emu.h", "numbers.h", "state.h", "fibers.h", "record.h", "memory.h", "schedule.h", "warp.h", "async.h", "wgmma.h", "api.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,22 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """C++ text for the host, with the kernels in it and the author's lines: number -> line, counting from 1; 0 is "no line"."""
+    """C++ text for the host, with the kernels in it and the author's lines: number -> line, counting from 1; 0 is "no line".
+
+    `loops`: of a text that can be written down while it runs, the variable of each loop that takes turns.
+    """
 
     text: str
     kernels: tuple[Kernel, ...]
     lines: tuple[Line, ...]
     arch: str
+    loops: tuple[str, ...] = ()
 
 
-def source(text: str, arch: str) -> Source:
+def source(text: str, arch: str, *, record: bool = False) -> Source:
     """The C++ text of CUDA `text` (kernels only, without the device library), for the architecture named as compilers name it ("sm_90a").
+
+    `record`: one that also says what a log holds (`recording_text`); it runs slower.
 
     Raises: ValueError if there is no kernel, or a device function that `arch` does not have.
     """
@@ -75,17 +82,20 @@ def source(text: str, arch: str) -> Source:
     if not kernels:
         raise ValueError('the text has no kernel (extern "C" __global__ void ...)')
     lines: dict[Line, int] = {}
+    loops: tuple[str, ...] = ()
+    if record:
+        text, loops = recorded(text)
 
     def call(match: re.Match[str]) -> str:
         line = Line(match[1], int(match[2]), match[3] or "")
-        return f"twb_at({lines.setdefault(line, len(lines) + 1)});"
+        return f"{'twb_from' if record else 'twb_at'}({lines.setdefault(line, len(lines) + 1)});"
 
     body = _LINE.sub(call, text)
     entries = "".join(
         f'extern "C" __attribute__((visibility("default"))) void twb_entry_{k.name}(void **args) {{ twbe_call({k.name}, args); }}\n' for k in kernels
     )
     head = _read("emu.h") + _read("numbers.h") + library(from_text(text), arch, "emulator")
-    return Source(f'{head}\n#line 1 "kernel.cu"\n{body}\n{entries}', kernels, tuple(lines), arch)
+    return Source(f'{head}\n#line 1 "kernel.cu"\n{body}\n{entries}', kernels, tuple(lines), arch, loops)
 
 
 def _kernel(match: re.Match[str], text: str) -> Kernel:

@@ -230,7 +230,8 @@ class Grid(Stmt):
     `tiles` lie in a scratch area of `scratch_bytes` that belongs to the core; what the micro-kernels need comes behind it.
     On a GPU the scratch area is the block's shared memory, and `body` is the program of each of its `threads`.
     From `enough_blocks` on, blocks are worth sharing between threads (0: always; None: never, whatever there will be of them).
-    Each core does `after`, which knows no block, behind its last block. `cluster` as in `Launch`.
+    Each core does `after`, which knows no block, behind its last block. `cluster` as in `Launch`. `together`: how many blocks a multiprocessor
+    should hold at once, which bounds the registers of a thread (0: nobody said so).
     """
 
     name: str
@@ -245,3 +246,4 @@ class Grid(Stmt):
     remarks: tuple[Remark, ...] = ()
     after: Body = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
+    together: int = 0

@@ -35,7 +35,7 @@ from ..base.dtypes import BOOL
 from .expr import Buffer, Const, Expr, Var, is_const
 from .node import Node, children
 from .remark import Remark
-from .tile_form import TensorView, TileForm
+from .tile_form import HeldTile, TensorView, TileForm, TileOrder
 from .tile_place import TilePlace
 
 
@@ -332,6 +332,8 @@ class Launch(Stmt):
     threads_used: bool = False
     hints: tuple[tuple[str, str], ...] = ()  # ("use_swizzle", "10"): accepted, for targets that can use them
     forms: tuple[TileForm, ...] = ()  # of tiles that do not lie row after row; no two of one buffer
+    orders: tuple[TileOrder, ...] = ()  # of other tiles that do not
+    held: tuple[HeldTile, ...] = ()  # where the fragments are, once the launch is one thread's program
     views: tuple[TensorView, ...] = ()  # what `MapOf` counts
     places: tuple[TilePlace, ...] = ()  # of tiles that share bytes; others lie behind them
     remarks: tuple[Remark, ...] = ()

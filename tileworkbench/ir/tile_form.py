@@ -1,11 +1,15 @@
-"""How tiles lie in shared memory beyond row after row, and how the tensor copy engine sees an array: facts that a launch carries."""
+"""How tiles lie in shared memory beyond row after row, or in registers, and how the tensor copy engine sees an array: facts that a launch carries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .expr import Buffer
 from .node import Node
+
+if TYPE_CHECKING:
+    from ..layout.fragments import Fragment  # it loads the algebra of layouts, which importing the package does not need
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,29 @@ class TensorView(Node):
     buffer: Buffer
     box: tuple[int, ...]
     row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileOrder(Node):
+    """Rows of `buffer` follow one another; `bits` bits of an element's offset from bit `base` on are XORed with those `shift` places higher.
+
+    Such a buffer has strides, so that nobody takes its rows for plain ones: what matters is the offset of each element.
+    """
+
+    buffer: Buffer
+    bits: int
+    base: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTile:
+    """The fragment `tile` lies in registers as `fragment` says, from thread `first_thread` of the block on; None: in shared memory. `why`: one line.
+
+    No node: it speaks of the tile as it was before its cells became registers, and stays as it is when the program changes.
+    """
+
+    tile: Buffer
+    fragment: Fragment | None
+    why: str
+    first_thread: int = 0

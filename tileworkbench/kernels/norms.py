@@ -13,8 +13,8 @@ from typing import Any
 from .. import language as T
 from ..frontend.prim_func import PrimFunc
 from ..runtime.kernel import JITKernel
-from .choice import compiled
-from .softmax import Schedule, default_schedule
+from .choice import compiled, gpu_of
+from .softmax import EACH, MOST, Schedule, default_schedule, gpu_schedule
 
 
 def layernorm_program(rows: int, cols: int, block: int, dtype: str, eps: float, threads: int = 0) -> PrimFunc:
@@ -65,9 +65,19 @@ def rmsnorm_program(rows: int, cols: int, block: int, dtype: str, eps: float, th
     return result
 
 
+def layernorm_schedule(rows: int, cols: int, *, target: Any = None) -> Schedule:
+    """As for other rows, but on a GPU with half as many numbers in a thread, and 512 threads at most.
+
+    Weights and biases stand in registers beside the row, so that 1024 threads leave no room for a second block, which reads while the first one adds
+    up. Of the bandwidth of a copy, on an H200: 16384 numbers 0.944 with 512 threads and 0.893 with 1024; 4096 0.970 with 512 and 0.963 with 256;
+    1024 0.989 with 128 and 0.987 with 64. Measured on 2026-12-01.
+    """
+    return gpu_schedule(rows, cols, EACH // 2, MOST // 2) if gpu_of(target) else default_schedule(rows, cols)
+
+
 def layernorm(rows: int, cols: int, *, dtype: str = "float32", eps: float = 1e-5, schedule: Schedule | None = None, target: Any = None) -> JITKernel:
     """A kernel Y = (X - mean) / sqrt(variance + eps) * W + B along the last dim, for X and Y (rows, cols), W and B (cols,). Computed in float32."""
-    s = schedule or default_schedule(rows, cols, target=target)
+    s = schedule or layernorm_schedule(rows, cols, target=target)
     kernel: JITKernel = compiled(layernorm_program, target)(rows, cols, s.rows, dtype, eps, s.threads)
     return kernel
 

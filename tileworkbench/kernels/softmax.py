@@ -39,12 +39,12 @@ EACH = 16  # numbers of a row in one thread's registers: enough loads on their w
 FEW, MOST = 64, 1024  # threads of a block; an SM holds 2048 in 32 blocks
 
 
-def gpu_schedule(rows: int, cols: int) -> Schedule:
-    """Threads for `EACH` numbers of a row each, as a power of two; several short rows fill a block."""
+def gpu_schedule(rows: int, cols: int, each: int = EACH, most: int = MOST) -> Schedule:
+    """Threads for `each` numbers of a row each, as a power of two, `most` at most; several short rows fill a block."""
     threads = 32
-    while threads < MOST and threads * EACH < cols:
+    while threads < most and threads * each < cols:
         threads *= 2
-    return Schedule(max(1, min(rows, FEW * EACH // max(cols, 1))), max(threads, FEW))
+    return Schedule(max(1, min(rows, FEW * each // max(cols, 1))), max(threads, FEW))
 
 
 def program(rows: int, cols: int, block: int, dtype: str, threads: int = 0) -> PrimFunc:

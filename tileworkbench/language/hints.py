@@ -1,4 +1,8 @@
-"""Words that only advise a compiler for GPUs. They are accepted everywhere, recorded with the launch, and never change results."""
+"""Words that only advise a compiler for GPUs. They are accepted everywhere, recorded with the launch, and never change results.
+
+>>> Layout((32, 32), lambda i, j: i * 33 + j).forward_fn(1, 0)
+33
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from ._dispatch import alias, word
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An index map for `T.annotate_layout`: the place in memory of each element of a buffer."""
+    """An index map for `T.annotate_layout`: the place of each element, in elements from the tile's start, or as indices of another shape."""
 
     shape: Any
     forward_fn: Callable[..., Any] | None = None
@@ -35,7 +39,14 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
 
 @word
 def annotate_layout(layout_map: Any, allow_reannotation: bool = False, allow_buffer_region: bool = False) -> None:
-    """Pin the layout of on-chip buffers: `{buffer: Layout | Fragment | function}`."""
+    """Pin the layout of on-chip buffers: `{buffer: Layout | Fragment | function}`.
+
+    On a GPU a shared tile lies as a `Layout` (or a function from indices to an offset in elements) says where that is strides, such as a padding,
+    or an XOR of offsets on rows that follow one another, or as `tileworkbench.layout.make_..._swizzled_layout` says. Other requests are left, with
+    a remark in `kernel.passes`. Matrix units and the tensor copy engine read permuted rows only: with another layout threads read element by
+    element.
+    Example: `T.annotate_layout({t: T.Layout((32, 32), lambda i, j: i * 33 + j)})`
+    """
 
 
 @word
@@ -53,7 +64,10 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
 
 @word
 def annotate_min_blocks_per_sm(n: int) -> None:
-    """How many blocks a multiprocessor should hold at least."""
+    """How many blocks a multiprocessor should hold at least. On a GPU this bounds the registers of a thread: 32 for two blocks of 1024 threads.
+
+    Raises: TileValueError if `n` is no number from 1 on that is known when the kernel is compiled. Example: `T.annotate_min_blocks_per_sm(2)`
+    """
 
 
 @word

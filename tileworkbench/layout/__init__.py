@@ -12,7 +12,8 @@ layout it has wavefronts. `find_layouts` tries every padding and XOR swizzle. Th
 >>> find_layouts(64, 64, bits=16, accesses=(read,), buffer="A_s").annotation
 'T.annotate_layout({A_s: make_full_bank_swizzled_layout(A_s)})'
 
-The names that start with `make_` are what a kernel gives to `T.annotate_layout`: requests, which a CPU accepts and does not need.
+The names that start with `make_` are what a kernel gives to `T.annotate_layout`: requests, which a CPU accepts and does not need. So is a
+`T.Layout`; `annotated` says which index maps a GPU target can follow.
 """
 
 from __future__ import annotations

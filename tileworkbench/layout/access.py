@@ -41,8 +41,8 @@ class TornError(ValueError):
 class Access:
     """Requests of warps on one tile. `rows` and `columns` (requests, 32) name the first cell of each thread, -1 where it takes no part.
 
-    Each thread wants `cells` neighbours in its row. `times` is how often all of it happens in one block, `why` how threads share the work.
-    `is_rigid`: the instruction takes nothing narrower, as ldmatrix with its rows of 16 bytes.
+    Each thread wants `cells` neighbours in its row, or in its column if `down`. `times` is how often all of it happens in one block, `why` how
+    threads share the work. `is_rigid`: the instruction takes nothing narrower, as ldmatrix with its rows of 16 bytes.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Access:
     times: int = 1
     why: str = ""
     is_rigid: bool = False
+    down: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
@@ -66,6 +67,7 @@ class Access:
         times: int = 1,
         why: str = "",
         is_rigid: bool = False,
+        down: bool = False,
     ) -> Access:
         """An access from arrays (requests, threads) or (threads,); fewer than 32 threads are filled up with idle ones.
 
@@ -76,7 +78,7 @@ class Access:
             raise ValueError(f"an access needs a row and a column for each of at most {WARP} threads, got {r.shape} and {c.shape}")
         fill = ((0, 0), (0, WARP - r.shape[1]))
         r, c = (np.pad(x, fill, constant_values=-1) for x in (r, c))
-        return Access(name, Table.of(r), Table.of(c), cells, is_write, times, why, is_rigid)
+        return Access(name, Table.of(r), Table.of(c), cells, is_write, times, why, is_rigid, down)
 
     @property
     def requests(self) -> int:
@@ -101,12 +103,13 @@ class Access:
         """
         rows, columns = self.rows.array(), self.columns.array()
         idle = rows < 0
-        if rows.max() >= layout.rows or columns.max() + self.cells > layout.columns:
+        more, wide = (self.cells - 1, 0) if self.down else (0, self.cells - 1)
+        if rows.max() + more >= layout.rows or columns.max() + wide >= layout.columns:
             raise ValueError(f"access {self.name} goes outside the {layout.rows} x {layout.columns} cells of {layout.name}")
         if self.cells * layout.bits % 8:
             raise ValueError(f"access {self.name}: {self.cells} cells of {layout.bits} bits are not whole bytes")
         r, c = np.where(idle, 0, rows), np.where(idle, 0, columns)
-        cell = np.stack([layout.addresses(r, c + i) for i in range(self.cells)])  # (cells, requests, 32)
+        cell = np.stack([layout.addresses(r + i * self.down, c + i * (not self.down)) for i in range(self.cells)])  # (cells, requests, 32)
         step = self.cells
         while step > 1 and not _fits(cell, step, layout.bits, ~idle):
             step //= 2

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..base.span import Span
 from .access import Access, TornError
 from .algebra import Xor
 from .banks import RULE, Wavefronts, wavefronts
@@ -100,7 +101,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: the candidates that work, best first. `tried` counts all, `rejected` those on which an access cannot be done."""
+    """What a search found: the candidates that work, best first. `tried` counts all, `rejected` those on which an access cannot be done.
+
+    `span`: where the tile is allocated, if that is known.
+    """
 
     buffer: str
     accesses: tuple[Access, ...]
@@ -108,6 +112,7 @@ class Found:
     tried: int
     rejected: int
     searched: str
+    span: Span | None = None
 
     @property
     def best(self) -> Candidate:
@@ -165,9 +170,10 @@ class Found:
 
 
 def find_layouts(
-    rows: int, columns: int, *, bits: int, accesses: Sequence[Access], buffer: str = "tile", max_pad_bytes: int = MAX_PAD_BYTES
-) -> Found:
-    """Try every layout of the range for a tile of `rows` x `columns` cells of `bits` bits, and rank them.
+    rows: int, columns: int, *, bits: int, accesses: Sequence[Access], buffer: str = "tile", max_pad_bytes: int = MAX_PAD_BYTES,
+    kinds: Sequence[str] = (), span: Span | None = None,
+) -> Found:  # fmt: skip
+    """Try every layout of the range for a tile of `rows` x `columns` cells of `bits` bits, and rank them; of some `kinds` only, if any are named.
 
     Raises: ValueError without an access, or for cells of less than a byte.
     """
@@ -177,6 +183,8 @@ def find_layouts(
         raise ValueError(f"{buffer} has cells of {bits} bits; pack them into bytes first")
     found, rejected = [], 0
     for kind, layout in _layouts(rows, columns, bits, max_pad_bytes):
+        if kinds and kind not in kinds:
+            continue
         try:
             found.append(_judge(kind, layout, accesses))
         except TornError:
@@ -187,7 +195,8 @@ def find_layouts(
         f"plain; paddings of 1..{max_pad_bytes * 8 // bits} elements; XOR swizzles of every 1..{len(_BANK_BITS)} bank bits "
         f"with address bits below {top}; TMA's {', '.join(map(str, SPANS))}-byte swizzles where rows are whole spans"
     )
-    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched)
+    searched += f"; of these only {' and '.join(kinds)}: what touches the tile takes no other" if kinds else ""
+    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched, span)
 
 
 def _judge(kind: str, layout: TileLayout, accesses: Sequence[Access]) -> Candidate:

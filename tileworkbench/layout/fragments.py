@@ -282,6 +282,21 @@ def own_registers(loop: Fragment, tile: Fragment, indices: Array) -> Array | Non
     return out
 
 
+def holders(tile: Fragment) -> tuple[Array, Array]:
+    """The first thread that holds each cell of the tile, and its register there; -1 where nobody does.
+
+    >>> [x.tolist() for x in holders(flat((1, 4), threads=2, vector=2))]
+    [[[0, 0, 1, 1]], [[0, 1, 0, 1]]]
+    """
+    cells = _numbered(tile)
+    owner, slot = np.full((2, prod(tile.shape)), -1, dtype=np.int64)
+    threads, registers = np.nonzero(cells >= 0)
+    threads, registers = threads[::-1], registers[::-1]  # the first holder is written last
+    owner[cells[threads, registers]] = threads
+    slot[cells[threads, registers]] = registers
+    return owner.reshape(tile.shape), slot.reshape(tile.shape)
+
+
 @cache
 def _numbered(tile: Fragment) -> Array:
     """(threads, registers): the cell of each register as one number, -1 for none."""

@@ -74,14 +74,16 @@ def trace_accesses(
     on_chip: bool = True,
     in_flight: Callable[[Launch], int] | None = None,
     kept: float = 1.0,
+    has_panels: bool = False,
 ) -> Trace:
     """The accesses of the blocks that `blocks` picks (all, if None); `on_chip=False` leaves out the tiles.
 
     `in_flight` says how many blocks of a launch run at once: their accesses then alternate, the first of each block before the second of any.
-    `kept` is the share of iterations of innermost loops that are followed, the same ones in every block.
+    `kept` is the share of iterations of innermost loops that are followed, the same ones in every block. `has_panels`: blocks start in the panels
+    that `T.use_swizzle` asked for.
     """
     tracer = Tracer(kernel, dims, scalars, arrays, ordered=True)
-    tracer.blocks, tracer.on_chip, tracer.in_flight, tracer.kept = blocks, on_chip, in_flight, kept
+    tracer.blocks, tracer.on_chip, tracer.in_flight, tracer.kept, tracer.has_panels = blocks, on_chip, in_flight, kept, has_panels
     stream = tracer.run()
     return Trace(tuple(tracer.tables), stream.table, stream.row, tuple(tracer.assumptions))
 

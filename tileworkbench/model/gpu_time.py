@@ -17,6 +17,7 @@ from ..base.hardware import Machine
 from ..ir.node import walk
 from ..ir.stmt import Gemm, Kernel
 from .counts import Counts
+from .excess import Excess
 from .grid import Cut, cut_of, useful_share
 from .occupancy import Occupancy, occupancy
 from .space import Array
@@ -27,6 +28,9 @@ from .waterfall import Bar, Waterfall
 
 _Step = tuple[str, float, str, str, str]  # a bar's name, the time up to its end, why, edit, view
 GROUP = 4  # warps of a warp group: one on each scheduler of an SM
+TENSOR_POWER = (
+    0.5  # of the power of long products. From the clocks of an H200 at it: 1.34 GHz for GEMM, 1.35-1.5 and 1.5-1.65 for attention (2026-11)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,12 @@ def gpu_waterfall(
     useful_flops: int | None = None,
     scalars: Mapping[str, Any] | None = None,
     arrays: Mapping[str, Array] | None = None,
+    excess: Excess | None = None,
 ) -> Waterfall:
     """The predicted time of one launch on a GPU, from the least that its binding roof allows.
 
     `fit` says how many blocks an SM runs at once (computed if None); `is_warm` that the launch repeats one whose data are still in L2;
-    `useful_flops` the textbook's FLOP, where masked work runs beyond it.
+    `useful_flops` the textbook's FLOP, where masked work runs beyond it; `excess` what an emulated run saw of conflicts and sectors.
     """
     assert machine.gpu is not None
     cores = machine.cores
@@ -101,7 +106,7 @@ def gpu_waterfall(
     share = useful_flops / counts.total_flops if useful_flops and counts.total_flops else useful_share(kernel, counts)
     roof, bars = _roof(run, name, limits, min(share, 1.0), moved)
     launches = max(len(kernel.launches), 1)
-    bars += _occupied(run)
+    bars += _occupied(run, excess)
     bars.append(
         Bar("launch", launches * machine.gpu.launch.value * 1e-6, f"{launches} x {machine.gpu.launch}", "join kernels, or launch as a CUDA graph")
     )
@@ -128,10 +133,12 @@ def _held(run: _Launch) -> tuple[_Launch, _Step]:
     """The launch at the rates that last, on machines where they were timed, and the bar for it."""
     gpu, units, levels = run.gpu, dict(run.units), dict(run.levels)
     name, why, edit = "", "", ""
-    if gpu.sustained_clock is not None and units.get("tensor"):
-        units["tensor"] *= gpu.tensor_clock.value / gpu.sustained_clock.value
+    clock = _lasting_clock(run)
+    if clock is not None:
+        for unit in units:
+            units[unit] *= _stated_clock(run, unit) / clock
         name, edit = "sustained clock", "fewer bytes moved for each FLOP take less power"
-        why = f"long matrix products run at {gpu.sustained_clock}, not {gpu.tensor_clock}: the power limit"
+        why = f"matrix products that go on for long are held at {clock:.0f} MHz, not {gpu.tensor_clock}, by the power limit"
     if gpu.sustained_dram is not None and levels.get("DRAM"):
         levels["DRAM"] *= run.machine.bandwidth("DRAM").value / gpu.sustained_dram.value
         if levels["DRAM"] >= max(units.values(), default=0.0):
@@ -140,16 +147,67 @@ def _held(run: _Launch) -> tuple[_Launch, _Step]:
     return held, (name, held.least, why, edit, "")
 
 
-def _occupied(run: _Launch) -> list[Bar]:
-    """What lasting rates, and too few blocks, warps or buffers add: each bar is the time beyond the one before."""
+def _lasting_clock(run: _Launch) -> float | None:
+    """The clock in MHz that the power limit leaves to the multiprocessors; None where there are no matrix products, or nobody timed it.
+
+    Matrix units that are always busy take `TENSOR_POWER` of the power, so a launch that leaves them idle for a part of the time runs faster.
+    """
+    gpu, tensor = run.gpu, run.units.get("tensor", 0.0)
+    if gpu.sustained_clock is None or not tensor:
+        return None
+    cycles = {unit: s * _stated_clock(run, unit) for unit, s in run.units.items()}
+    whole = max(_together(cycles, run.groups * run.residents), *(s * gpu.clock.value for s in run.levels.values()))
+    busy = cycles["tensor"] / whole
+    return min(gpu.tensor_clock.value, gpu.sustained_clock.value / (1 - TENSOR_POWER * (1 - busy)))
+
+
+def _stated_clock(run: _Launch, unit: str) -> float:
+    """The clock in MHz that a unit's peak belongs to: the peak over what it does in a cycle, where that is known."""
+    peak = run.machine.find_peak(main_unit(run.counts, run.machine)[1], unit)
+    if peak.unit == unit and peak.per_clock is not None:
+        return peak.machine.value * 1e3 / (peak.per_clock.value * run.machine.cores)
+    return (run.gpu.tensor_clock if unit == "tensor" else run.gpu.clock).value
+
+
+def _together(busy: Mapping[str, float], groups: float) -> float:
+    """How long an SM's units take for work that passes from one to the other, each being `busy` for so long.
+
+    One warp group waits for each in turn. Of several, each on another unit, two still meet at one now and then: the root of the sum of squares is
+    what an H200 takes for attention with 64, 128 and 256 dims (within 5 %, November 2026).
+    """
+    return sum(busy.values()) if groups < 2 else math.sqrt(sum(x * x for x in busy.values()))
+
+
+def _occupied(run: _Launch, excess: Excess | None) -> list[Bar]:
+    """What lasting rates, conflicts, and too few blocks, warps or buffers add: each bar is the time beyond the one before."""
     bars = []
     now = run.least
     run, held = _held(run)
-    for name, seconds, why, edit, view in (held, _tail(run), _turns(run), _latency(run), _ends(run)):
+    run, waves, sectors = _seen(run, excess)
+    for name, seconds, why, edit, view in (held, waves, sectors, _tail(run), _turns(run), _latency(run), _ends(run)):
         if seconds > now * 1.001:
             bars.append(Bar(name, seconds - now, why, edit, view))
             now = seconds
     return bars
+
+
+def _seen(run: _Launch, excess: Excess | None) -> tuple[_Launch, _Step, _Step]:
+    """The launch with the wavefronts and sectors that an emulated run saw beyond the least, and the bars for both."""
+    nothing = ("", 0.0, "", "", "")
+    if excess is None:
+        return run, nothing, nothing
+    levels = dict(run.levels)
+    levels["shared"] = levels.get("shared", 0.0) + excess.shared_bytes / (_whole(run, "shared") * 1e9)
+    with_waves = replace(run, levels=levels)
+    counted = [show(n, "").strip() for n in (excess.wavefronts, excess.ideal_wavefronts, excess.sectors, excess.ideal_sectors)]
+    at = f", most at {excess.worst_wavefronts}" if excess.worst_wavefronts else ""
+    why = f"{counted[0]} wavefronts of shared memory beyond {counted[1]} that would do{at}: emulated"
+    waves = ("excess wavefronts", with_waves.least, why, "a layout in which the lanes of a warp meet different banks", "layout")
+    levels = {**levels, "L2": levels.get("L2", 0.0) + excess.sector_bytes / (_whole(run, "L2") * 1e9)}
+    with_both = replace(run, levels=levels)
+    at = f", most at {excess.worst_sectors}" if excess.worst_sectors else ""
+    why = f"{counted[2]} sectors of 32 bytes beyond {counted[3]} that hold what is asked for{at}: emulated"
+    return with_both, waves, ("extra sectors", with_both.least, why, "lanes side by side that take elements side by side", "source")
 
 
 def _tail(run: _Launch) -> _Step:
@@ -175,8 +233,7 @@ def _some(run: _Launch, level: str) -> float:
 def _step_seconds(run: _Launch) -> tuple[float, float, float]:
     """Of one step of one block alone on its SM: (arithmetic in turn, transfer from L2, latency)."""
     per_step = run.machine.cores / (run.cut.blocks * run.cut.steps)
-    busiest, every = max(run.units.values(), default=0.0), sum(run.units.values())
-    arithmetic = (busiest + (every - busiest) / run.groups) * per_step / min(1.0, run.groups)
+    arithmetic = _together(run.units, run.groups) * per_step / min(1.0, run.groups)
     arithmetic = max(arithmetic, run.levels.get("shared", 0.0) * per_step)
     core = run.machine.bandwidth("L2", 1).value * 1e9
     asked = run.traffic.bytes("L2")
@@ -192,9 +249,10 @@ def _slot(run: _Launch) -> float:
 
 
 def _turns(run: _Launch) -> _Step:
-    """A block's own arithmetic, one unit after the other as far as it has no second warp group to fill the gaps."""
+    """The arithmetic of blocks whose work passes from unit to unit: in turn in a block of one warp group, else with the gaps filled by others."""
     arithmetic, _, _ = _step_seconds(run)
-    seconds = _slot(run) * run.cut.steps * arithmetic
+    meeting = _together(run.units, run.groups * run.residents) * run.rounds * run.machine.cores / run.cut.blocks
+    seconds = max(_slot(run) * run.cut.steps * arithmetic, meeting)
     names = ", ".join(f"{u} {show(s, 's')}" for u, s in sorted(run.units.items(), key=lambda x: -x[1]))
     why = f"{names}: in turn in a block of {run.fit.threads} threads, {run.residents} at once on an SM"
     return (

@@ -160,7 +160,7 @@ def _sample(kernel: Kernel, dims: Mapping[str, int], scalars: Any, arrays: Any, 
     waves = WAVES * at_once / max(*grids, 1, 1)
     part = min(1.0, max(cap / max(total * kept, 1), waves))
     first = lambda n: np.arange(max(int(n * part), min(n, 1)))
-    trace = trace_accesses(kernel, dims, scalars, arrays, blocks=first, on_chip=False, in_flight=in_flight, kept=kept)
+    trace = trace_accesses(kernel, dims, scalars, arrays, blocks=first, on_chip=False, in_flight=in_flight, kept=kept, has_panels=True)
     return _Sample(granule_trace(trace, sector), trace.boxes, part, at_once, trace.assumptions)
 
 

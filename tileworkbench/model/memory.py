@@ -42,7 +42,8 @@ class Link:
 
     `once_bytes` is what a cache without limit would move, `worst_bytes` what would move if the caches above kept nothing; `allocate_bytes` are
     fetched only because a store missed, and stand apart; `cold_bytes` move in a first launch, where a repeated one finds its data in a cache.
-    `busy` is the share of the time for which the link works at its roof; `counted_bytes` is what hardware counters saw read.
+    `busy` is the share of the time for which the link works at its roof. `counted_bytes` and `counted_write_bytes` are what hardware counters saw
+    read and written, `expected` what the model says of (read, written) in a launch like that one; None where nothing was counted.
     """
 
     level: str
@@ -58,11 +59,20 @@ class Link:
     is_counted: bool
     shares: tuple[Share, ...]
     counted_bytes: float | None = None
+    counted_write_bytes: float | None = None
+    expected: tuple[float, float] | None = None
 
     @property
     def is_off(self) -> bool:
         """Whether a counter disagrees with the bytes read by more than a tenth."""
-        return self.counted_bytes is not None and abs(self.read_bytes - self.counted_bytes) > 0.1 * self.counted_bytes
+        read = self.expected[0] if self.expected is not None else self.read_bytes
+        return self.counted_bytes is not None and abs(read - self.counted_bytes) > 0.1 * self.counted_bytes
+
+    @property
+    def is_off_written(self) -> bool:
+        """Whether a counter disagrees with the bytes written by more than a tenth."""
+        written = self.expected[1] if self.expected is not None else self.write_bytes
+        return self.counted_write_bytes is not None and abs(written - self.counted_write_bytes) > 0.1 * self.counted_write_bytes
 
     @property
     def bytes(self) -> float:
@@ -142,10 +152,14 @@ def _link(report: Report, level: LevelUse, above: str, busy: float) -> Link:
         replace(s, read_bytes=s.read_bytes * scale, write_bytes=s.write_bytes * scale, is_atomic=(s.buffer, _line(s.span)) in atomic) for s in shares
     )
     read = sum(s.read_bytes for s in shares)
-    once, worst = level.compulsory_bytes, level.worst_bytes
+    once, worst, seen = level.compulsory_bytes, level.worst_bytes, report.counters
+    expected: tuple[float, float] | None = (read, level.bytes - read)
+    if seen is not None and seen.is_first:
+        flows = [f for f in report.traffic.flows if f.level == level.name]
+        expected = sum(f.read_bytes for f in flows), sum(f.write_bytes for f in flows)
     return Link(
         level.name, above, read, level.bytes - read, level.allocate_bytes, level.cold_bytes, once, worst, level.roof, busy,
-        level.is_counted, shares, report.counters.bytes(level.name) if report.counters is not None else None,
+        level.is_counted, shares, *((seen.bytes(level.name), seen.written(level.name), expected) if seen is not None else (None, None, None)),
     )  # fmt: skip
 
 

@@ -3,7 +3,8 @@
     t = timeline(kernel.report(find_machine("h200")), kernel.ir)      # model/pipelining.py
     t.bound, t.steady_seconds, t.exposed_seconds     # what a step waits for, seconds a step, of those with nobody computing
 
-A `Timeline` is a value that a model, an emulator or a run fills alike: the model by `pipelining.timeline`, the others by `Timeline.of_events`.
+A `Timeline` is a value that a model, an emulator or a run fills alike: the model by `pipelining.timeline`, an emulator's log by `emulated.emulated`,
+others by `Timeline.of_events`.
 
 >>> copies = [Event("copy", "copy", "A", 0.0, 2.0, 0, 0), Event("copy", "copy", "A", 2.0, 4.0, 1, 1)]
 >>> sums = [Event("tensor", "wait", "", 0.0, 2.0, 0), Event("tensor", "compute", "C", 2.0, 5.0, 0), Event("tensor", "compute", "C", 5.0, 8.0, 1)]
@@ -15,7 +16,7 @@ A `Timeline` is a value that a model, an emulator or a run fills alike: the mode
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.span import Span
 from .values import show
@@ -27,8 +28,9 @@ OUTSIDE = -1  # the step of an event before or after the loop
 class Event:
     """Something that takes a while. Times in seconds from the block's start.
 
-    `kind` is "copy" (the transfer), "flight" (sent, not yet arrived), "held" (arrived and not yet read for the last time), "compute", "store" or
-    "wait"; `slot` the buffer stage that a copy fills, or -1; `why` says where the duration comes from.
+    `kind` is "copy" (the transfer), "flight" (sent, not yet arrived), "held" (arrived and not yet read for the last time), "compute", "store", "wait"
+    or "idle" (a wait that costs nothing: for a free stage, or for products of one's own that run); `slot` the buffer stage that a copy fills, or -1;
+    `why` says where the duration comes from; `amount` is what a copy or store moves, in bytes, where that was counted.
     """
 
     lane: str
@@ -40,6 +42,7 @@ class Event:
     slot: int = -1
     why: str = ""
     span: Span | None = None
+    amount: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -48,8 +51,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Events of one block. `total_steps` counts the loop's steps, of which the first ones are in `events`; `source` is "predicted", "emulated" or
-    "measured". `stages` is the number of buffers that a copy may run ahead; 0: it never does. `loop` names the loop's variable."""
+    """Events of one block. `total_steps` counts the loop's steps, of which the first ones are in `events`; `source` is "predicted", "emulated" (order
+    from a run, durations from a model) or "measured". `stages` is the number of buffers that a copy may run ahead; 0: it never does. `loop` names
+    the loop's variable."""
 
     kernel: str
     machine: str
@@ -69,6 +73,23 @@ class Timeline:
         kept = tuple(sorted(events, key=lambda e: (e.start, e.end)))
         steps = {e.step for e in kept if e.step != OUTSIDE}
         return Timeline(kernel, machine, tuple(dict.fromkeys(e.lane for e in kept)), kept, stages, total_steps or float(len(steps)), loop, source)
+
+    def cut(self, shown: int) -> Timeline:
+        """The same with the first `shown` steps and what follows the loop, for a picture: `total_steps` stays, and what is left out is cut out.
+
+        >>> sums = [Event("a", "compute", "c", float(k), k + 1.0, k) for k in range(9)]
+        >>> t = Timeline.of_events("k", "m", [*sums, Event("a", "store", "s", 9.0, 10.0)]).cut(3)
+        >>> t.steps, t.total_steps, t.events[-1].start
+        ((0, 1, 2), 9.0, 3.0)
+        """
+        if len(self.steps) <= shown:
+            return self
+        kept, last = self._end(self.steps[shown - 1]), self._end(self.steps[-1])
+        first = [e for e in self.events if e.step in self.steps[:shown] or e.step == OUTSIDE and e.start < kept]
+        begin = min((e.start for e in self._computing(self.steps[-1])), default=last)  # who is done with the last step first goes on meanwhile
+        later = [e for e in self.events if e.step == OUTSIDE and e.start >= max(begin, kept) and e.end > last]
+        after = [replace(e, start=max(e.start - last, 0.0) + kept, end=e.end - last + kept) for e in later]
+        return replace(self, events=(*first, *after))
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -96,9 +117,9 @@ class Timeline:
 
     @property
     def prologue_seconds(self) -> float:
-        """From the start to the first step's first arithmetic."""
-        first = self._computing(self.steps[0]) if self.steps else ()
-        return min((e.start for e in first), default=0.0) - min((e.start for e in self.events), default=0.0)
+        """From the start to the loop's first arithmetic."""
+        start = min((e.start for e in self.events), default=0.0)
+        return min((e.start for e in self.events if e.step != OUTSIDE and e.kind == "compute"), default=start) - start
 
     @property
     def epilogue_seconds(self) -> float:
@@ -143,11 +164,22 @@ class Timeline:
         return work / self.shown_seconds if self.shown_seconds else 0.0
 
     @property
+    def told(self) -> str:
+        """Where the events come from, in words."""
+        match self.source:
+            case "predicted":
+                return f"predicted: order and durations from the model of {self.machine}"
+            case "emulated":
+                return f"emulated: order from the run, durations from the model of {self.machine}"
+            case _:
+                return f"{self.source} on {self.machine}"
+
+    @property
     def verdict(self) -> str:
         """One sentence: what a step costs and what it waits for."""
         if not self.steps:
             return "no loop: a block copies, computes and stores once" if self.events else "nothing runs"
-        mark = "~" if self.source == "predicted" else ""
+        mark = "" if self.source == "measured" else "~"
         step = f"a step takes {mark}{show(self.steady_seconds, 's')}"
         if self.bound == "compute":
             return f"{step}, set by the arithmetic; the copies hide behind it"

@@ -1,8 +1,7 @@
-"""Where the buffers of *this* kernel lie: on the C target as they are, on a GPU as the model sees them.
+"""Where the buffers of *this* kernel lie: as they are where it was compiled, on another GPU as the model sees them.
 
-Every answer says where it comes from. `source` is "exact" for what the compiler decided and the text does (the C target), "modelled" for what a GPU
-compiler would be expected to do. A target that knows its own layouts is a `LayoutProvider`; the CUDA target will be one, with the fragment maps it
-chose and the bank counts of its own instructions.
+Every answer says where it comes from. `source` is "exact" for what the compiler decided and the text does, "modelled" for what a GPU compiler would
+be expected to do. What a target compiled is a `LayoutProvider`, if it knows its own layouts: kernels for "cuda" and "emulate:..." do, with no GPU.
 
 >>> from tileworkbench.base.cpu import AVX512
 >>> from tileworkbench.kernels.gemm import program
@@ -19,7 +18,7 @@ acc in vectors accumulators 64 x 64 at 0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,7 +32,7 @@ from ..layout.algebra import Layout, Table
 from ..layout.banks import CacheShape, l1_shape
 from ..layout.tile_layout import TileLayout
 from .placement_c import c_layouts
-from .placement_gpu import gpu_layouts
+from .placement_gpu import arguments, gpu_layouts
 from .tile_accesses import program_of, shared_tile
 
 
@@ -42,6 +41,8 @@ class BufferLayout:
     """One buffer and how it lies. `role` is "argument", "tile", "packed operand", "accumulators", "shared" or "fragment".
 
     `source` is "exact", "modelled" or, from a target that ran, "measured"; `why` is one line about the choice. `span` is where it was allocated.
+    A shared tile may have `stages`, each `stage_bytes` behind the one before; `layout` is that of the first. What the compiler made for itself is a
+    "scratch" tile or "barriers". `units` touch it besides plain loads and stores: "ldmatrix", "stmatrix", "wgmma", "tensor map", "bulk", "cp.async".
     """
 
     buffer: str
@@ -52,6 +53,9 @@ class BufferLayout:
     source: str
     why: str
     span: Span | None = None
+    stages: int = 1
+    stage_bytes: int = 0
+    units: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.buffer} ({self.role}, {self.dtype}{list(self.shape)}): {self.layout}; {self.source}: {self.why}"
@@ -59,13 +63,10 @@ class BufferLayout:
 
 @runtime_checkable
 class LayoutProvider(Protocol):
-    """What a target answers about the buffers of one compiled kernel. A kernel that has these methods is asked before the model is."""
+    """What a compiled kernel, or its `executable`, answers about its buffers. Who has this method is asked before the model is."""
 
     def layouts(self) -> tuple[BufferLayout, ...]:
-        """Every buffer, in the order of allocation; fragments with owner and slot, shared tiles with their place."""
-
-    def accesses(self, buffer: str) -> tuple[Access, ...]:
-        """The accesses of a shared buffer, as compiled. Raises KeyError for a buffer that is not there."""
+        """Every on-chip buffer, in the order of allocation; fragments with owner and slot, shared tiles with their place."""
 
 
 def layouts_of(
@@ -74,13 +75,16 @@ def layouts_of(
     """The layouts of a kernel's buffers on `machine` (default: this one, through the C target).
 
     Args:
-        kernel: a compiled kernel, a `T.prim_func`, or a `LayoutProvider`.
+        kernel: a compiled kernel, a `T.prim_func`, or a `LayoutProvider`. One that was compiled for a GPU says how its tiles do lie, unless
+            `machine` is of another kind than it was compiled for.
         isa: the instruction set whose vectors are meant, if not the machine's.
         dims: values of symbolic dims; arguments with a dim that has none are left out.
     """
     if isinstance(kernel, LayoutProvider):
         return kernel.layouts()
-    program = program_of(kernel)
+    program, made = program_of(kernel), getattr(kernel, "executable", None)
+    if isinstance(made, LayoutProvider) and isa is None and _is_for(made, machine):
+        return (*(BufferLayout(*parts) for parts in arguments(program, dims or {}, "exact")), *made.layouts())
     if machine is not None and machine.is_gpu:
         return tuple(BufferLayout(*parts) for parts in gpu_layouts(program, machine, dims or {}))
     return tuple(BufferLayout(*parts) for parts in c_layouts(program, isa or isa_of(machine), dims or {}))
@@ -94,6 +98,12 @@ def layout_of(
     if buffer not in found:
         raise KeyError(f"no buffer is called {buffer!r}; there are {', '.join(found)}")
     return found[buffer]
+
+
+def _is_for(made: LayoutProvider, machine: Machine | None) -> bool:
+    """Whether the layouts of what was compiled are those on `machine`: of the same compute capability."""
+    arch = str(getattr(made, "arch", "")).rstrip("af")
+    return machine is None or (machine.gpu is not None and machine.gpu.arch == arch)
 
 
 def scratch_map(kernel: Any, machine: Machine | None = None, *, isa: Isa | None = None) -> BufferLayout:
@@ -117,11 +127,15 @@ def scratch_map(kernel: Any, machine: Machine | None = None, *, isa: Isa | None 
     return BufferLayout("scratch", "scratch memory", "bytes", (pages * 4096,), tile, "exact", why)
 
 
-def accesses_of(kernel: Any, buffer: str, dims: Mapping[str, int] | None = None) -> tuple[Access, ...]:
-    """The accesses of a shared buffer: the target's, if it knows them, else the model's."""
-    if isinstance(kernel, LayoutProvider):
-        return kernel.accesses(buffer)
-    return shared_tile(kernel, buffer, dims).accesses
+def accesses_of(kernel: Any, buffer: str, dims: Mapping[str, int] | None = None, *, args: Sequence[Any] = (), arch: str = "") -> tuple[Access, ...]:
+    """The accesses of a shared buffer: those of a call with `args`, recorded by the emulator, or without arguments those that the model expects.
+
+    Args:
+        kernel: a compiled kernel; without `args` also a `T.prim_func`.
+        args: as the kernel is called. Its CUDA text runs here, thread by thread, for `arch` (default: the kernel's own): keep the arrays small.
+    Raises: KeyError with the names there are.
+    """
+    return (kernel.accesses(*args, arch=arch).tile(buffer) if args else shared_tile(kernel, buffer, dims)).accesses
 
 
 def isa_of(machine: Machine | None) -> Isa:

@@ -1,4 +1,4 @@
-"""Layouts on a GPU, as the model expects a compiler to choose them: a CUDA target will say what it did choose.
+"""Layouts on a GPU, as the model expects a compiler to choose them; `placement_cuda` has those of a kernel that was compiled for one.
 
 Shared tiles that a product reads take the widest swizzle their rows allow, the others stay row-major. Accumulators of a product follow the matrix
 instruction of the machine: wgmma at compute capability 9.0 where a warp group fits, else mma.sync. Other fragments are dealt to the threads 16
@@ -25,11 +25,7 @@ MODELLED = "modelled"
 
 def gpu_layouts(program: Kernel, machine: Machine, dims: Mapping[str, int]) -> Iterator[Parts]:
     """(buffer, role, dtype, shape, layout, source, why, span) of every buffer of `program` on a GPU."""
-    for param in program.params:
-        if isinstance(param, TensorParam) and (shape := shape_of(param.buffer, dims)):
-            rows, columns = fold(shape)
-            tile = linear(rows, columns, bits=param.buffer.dtype.bits, name=param.buffer.name)
-            yield param.buffer.name, "argument", str(param.buffer.dtype), shape, tile, MODELLED, "the caller's array, row-major", param.buffer.span
+    yield from arguments(program, dims, MODELLED)
     for launch in program.launches:
         products = [n for n in walk(launch) if isinstance(n, Gemm)]
         offset = 0
@@ -43,6 +39,15 @@ def gpu_layouts(program: Kernel, machine: Machine, dims: Mapping[str, int]) -> I
             else:
                 layout, why = _fragment(buffer, rows, columns, products, launch, machine)
             yield buffer.name, buffer.scope, str(buffer.dtype), buffer.static_shape(), layout, MODELLED, why, buffer.span
+
+
+def arguments(program: Kernel, dims: Mapping[str, int], source: str) -> Iterator[Parts]:
+    """The tensor arguments whose dims are known."""
+    for param in program.params:
+        if isinstance(param, TensorParam) and (shape := shape_of(param.buffer, dims)):
+            rows, columns = fold(shape)
+            tile = linear(rows, columns, bits=param.buffer.dtype.bits, name=param.buffer.name)
+            yield param.buffer.name, "argument", str(param.buffer.dtype), shape, tile, source, "the caller's array, row-major", param.buffer.span
 
 
 def _shared(buffer: Buffer, rows: int, columns: int, products: list[Gemm], offset: int) -> tuple[TileLayout, str]:

@@ -24,6 +24,7 @@ from .bounded import bounded
 from .counters import Counters
 from .counts import Counts, count
 from .cpu_time import warm_bytes
+from .excess import Excess, excess_of
 from .facts import Fact, facts_of
 from .gpu_traffic import gpu_traffic
 from .occupancy import Occupancy, launch_occupancy, occupancy
@@ -33,7 +34,7 @@ from .time import predict_time
 from .traffic import Flow, Traffic, predict_traffic
 from .units import SPECIAL_COST, Unit, compute_seconds, main_dtype, main_unit, unit_seconds, work_by_unit
 from .uses import BufferUse, LevelUse, LineUse, Point
-from .values import Measured, Number, Predicted
+from .values import Measured, Number, Predicted, Recorded, kind_of
 from .walk import Assumption
 from .waterfall import Bar, Waterfall
 
@@ -62,13 +63,19 @@ class Report:
     breakdown: Waterfall | None = None
     occupancy: Occupancy | None = None
     ir: Kernel | None = field(default=None, repr=False, compare=False)
+    excess: Excess | None = None  # what an emulated run saw of conflicts and sectors
     counters: Counters | None = None  # what the processor counted in measured launches, or why it did not
     _levels: list[tuple[LevelUse, ...]] = field(default_factory=list, init=False, repr=False, compare=False)  # worked out once: views ask often
 
     # ------------------------------------------------------------------------------------------ levels and roofs
     @property
     def is_warm(self) -> bool:
-        """Whether bytes and times are those of a launch that repeats: measured ones are, and predictions for a CPU, to be compared with them."""
+        """Whether bytes and times are those of a launch that repeats: measured ones are, and predictions for a CPU, to be compared with them.
+
+        Recorded runs had arrays of their own for each launch.
+        """
+        if isinstance(self.measured, Recorded):
+            return False
         return self.measured is not None or (self.breakdown is not None and not self.machine.is_gpu)
 
     @property
@@ -187,7 +194,17 @@ class Report:
         if self.measured is None:
             return Predicted(flops / self.predicted.value if self.predicted.value else 0.0, "FLOP/s")
         m = self.measured
-        return Measured(flops / m.value, "FLOP/s", m.runs, flops / m.best if m.best else 0.0, m.spread)
+        return replace(m, value=flops / m.value, unit="FLOP/s", best=flops / m.best if m.best else 0.0)
+
+    @property
+    def kind(self) -> str:
+        """What its time is: "measured", "recorded" or "predicted"."""
+        return kind_of(self.time)
+
+    @property
+    def badge(self) -> str:
+        """Of a recorded run where and when it ran, which a view must show; else ""."""
+        return self.measured.badge if isinstance(self.measured, Recorded) else ""
 
     @property
     def judged_seconds(self) -> float:
@@ -290,6 +307,7 @@ def report(
     useful_flops: int | None = None,
     schedule: Mapping[str, Any] | None = None,
     registers: int | None = None,
+    emulated: Mapping[Any, Any] | None = None,
 ) -> Report:
     """Count, predict and judge one launch of `kernel` (tile IR) on `machine`, which need not be here.
 
@@ -300,6 +318,7 @@ def report(
         arrays: contents of arguments by buffer name, for bounds that are read from data.
         useful_flops: the textbook's FLOP, where masked or repeated work runs beyond it.
         registers: of a thread of a GPU, as the compiler says; None estimates them.
+        emulated: counters by line of an emulated run (`kernel.count(...).by_line`), of this size or of a smaller one, for a GPU's bars of conflicts.
     Raises: ValueError if a symbolic dim has no value.
     """
     known: dict[str, Any] = {"scalars": scalars, "arrays": arrays}
@@ -312,6 +331,8 @@ def report(
     else:
         traffic = bounded(predict_traffic(kernel, counts, machine, dims, threads=threads, **known), machine)
     is_warm = bool(seconds)
-    time = predict_time(kernel, counts, traffic, machine, dims, threads=threads, fit=fit, is_warm=is_warm, useful_flops=useful_flops, **known)
+    excess = excess_of(emulated, counts.global_bytes) if emulated is not None and machine.is_gpu else None
+    more: dict[str, Any] = {"threads": threads, "fit": fit, "is_warm": is_warm, "useful_flops": useful_flops, "excess": excess}
+    time = predict_time(kernel, counts, traffic, machine, dims, **more, **known)
     measured = Measured.of(seconds) if seconds else None
-    return Report(kernel.name, machine, threads, dict(dims), counts, traffic, measured, useful_flops, dict(schedule or {}), time, fit, kernel)
+    return Report(kernel.name, machine, threads, dict(dims), counts, traffic, measured, useful_flops, dict(schedule or {}), time, fit, kernel, excess)

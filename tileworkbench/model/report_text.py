@@ -63,26 +63,36 @@ def text_lines(r: Report) -> list[str]:
     return list(_lines(r))
 
 
+def _levels(r: Report) -> Iterator[str]:
+    """The levels as a table; what hardware counters saw has a column where they saw anything."""
+    seen = {x.name: r.counters.moved(x.name) if r.counters is not None else None for x in r.levels}
+    has_counts = any(n is not None for n in seen.values())
+
+    def line(name: str, size: str, counted: str, *cells: str) -> str:
+        return f"  {name:<6} {size:>10}{f' {counted:>10}' if has_counts else ''} " + " ".join(f"{c:>10}" for c in cells[:-1]) + f" {cells[-1]:>8}"
+
+    yield line("level", "bytes", "counted", "needed", "no reuse", "FLOP/byte", "roof", "reached")
+    for level in r.levels:
+        ai = f"{level.intensity:.3g}" if level.intensity is not None else "-"
+        size = show(level.bytes, "B") if level.is_counted else f"~{show(level.bytes, 'B')}"
+        n, once, worst = seen[level.name], show(level.compulsory_bytes, "B"), show(level.worst_bytes, "B")
+        yield line(level.name, size, show(n, "B") if n is not None else "-", once, worst, ai, str(level.roof), percent(r.shares[level.name]))
+    yield line("peak", "", "", "", "", "", str(r.peak), f"{percent(r.shares['compute'])}") + f"  {words(r.dtype)}"
+
+
 def _lines(r: Report) -> Iterator[str]:
     c = r.counts
-    kind = "measured" if r.measured is not None else "predicted"
     dims = ", ".join(f"{k}={v}" for k, v in r.dims.items())
     yield f"{r.kernel}{f' ({dims})' if dims else ''} {r.where}"
     yield f"  {r.verdict}"
-    yield f"  time {r.time}, {kind}" + (f"; predicted {r.predicted}" if r.measured is not None else "")
+    yield f"  time {r.time}{f', {r.kind}' if not r.badge else ''}" + (f"; predicted {r.predicted}" if r.measured is not None else "")
     by_unit = {k: n for k, n in r.flops_by_unit.items() if k[0] != "sfu"}
     flops = (
         ", ".join(f"{show(n, 'FLOP')} {words(dtype)}{f' ({unit})' if r.machine.is_gpu else ''}" for (unit, dtype), n in by_unit.items()) or "no FLOP"
     )
     special = ", ".join(f"{show(n, '').strip()} {kind}" for kind, n in c.special.items())
     yield f"  work {flops}" + (f"; {special}" if special else "") + (f"; useful {show(r.useful_flops, 'FLOP')}" if r.useful_flops else "")
-    yield f"  {'level':<6} {'bytes':>10} {'needed':>10} {'no reuse':>10} {'FLOP/byte':>10} {'roof':>10} {'reached':>8}"
-    for level in r.levels:
-        ai = f"{level.intensity:.3g}" if level.intensity is not None else "-"
-        size = show(level.bytes, "B") if level.is_counted else f"~{show(level.bytes, 'B')}"
-        once, worst = show(level.compulsory_bytes, "B"), show(level.worst_bytes, "B")
-        yield f"  {level.name:<6} {size:>10} {once:>10} {worst:>10} {ai:>10} {level.roof!s:>10} {percent(r.shares[level.name]):>8}"
-    yield f"  {'peak':<6} {'':>10} {'':>10} {'':>10} {'':>10} {r.peak!s:>10} {percent(r.shares['compute']):>8}  {words(r.dtype)}"
+    yield from _levels(r)
     yield f"  compulsory {show(c.compulsory_bytes, 'B')}: every byte of the arguments once"
     if r.is_warm and (gone := [x for x in r.levels if x.cold_bytes and not x.bytes]):
         first = ", ".join(f"~{show(x.cold_bytes, 'B')} at {x.name}" for x in gone)

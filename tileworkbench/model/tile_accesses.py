@@ -59,7 +59,8 @@ _MOST_ITERATIONS = 1 << 17
 class AccessedTile:
     """A buffer as `rows` x `columns` (leading dims folded into rows) and who touches it how, in one block. `notes`: what could not be followed.
 
-    `scope` is "shared", whose accesses cost wavefronts, or "global", whose accesses cost sectors.
+    `scope` is "shared", whose accesses cost wavefronts, or "global", whose accesses cost sectors. `layout`: how the tile does lie, where that is
+    known; `kinds`: the kinds of layouts that what touches it can take, all if empty.
     """
 
     buffer: str
@@ -70,6 +71,8 @@ class AccessedTile:
     notes: tuple[str, ...] = ()
     scope: str = "shared"
     span: Span | None = None
+    layout: TileLayout | None = None
+    kinds: tuple[str, ...] = ()
 
     @property
     def plain(self) -> TileLayout:
@@ -85,13 +88,14 @@ class AccessedTile:
         """The layout that these accesses like best; options are those of `layout.finder.find_layouts`. ValueError for a global buffer."""
         if self.scope != "shared":
             raise ValueError(f"{self.buffer} is in {self.scope} memory, which has no banks")
+        options = {"kinds": self.kinds, "span": self.span, **options}
         return find_layouts(self.rows, self.columns, bits=self.bits, accesses=self.accesses, buffer=self.buffer, **options)
 
     def __str__(self) -> str:
         lines = [f"{self.buffer}: {self.rows} x {self.columns} of {self.bits} bits"]
         for a in self.accesses:
             if self.scope == "shared":
-                cost = a.wavefronts(self.plain)
+                cost = a.wavefronts(self.layout or self.plain)
                 words = f"{cost.total} wavefronts, {cost.excess} in excess"
             else:
                 found = pieces(*a.addresses(self.plain))

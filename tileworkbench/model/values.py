@@ -84,4 +84,30 @@ class Measured:
         return f"{text} (median of {self.runs}, best {show(self.best, self.unit)})" if self.runs > 1 else text
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded(Measured):
+    """A number that a clock gave on another machine, at another time: `badge` says where and when. It prints with it.
+
+    >>> print(Recorded.at([0.0013, 0.0014, 0.0015], "recorded on NVIDIA H200, 2026-12-01, driver 580"))
+    1.4 ms (recorded on NVIDIA H200, 2026-12-01, driver 580; median of 3, best 1.3 ms)
+    """
+
+    badge: str = "recorded"
+
+    @staticmethod
+    def at(samples: Sequence[float], badge: str, unit: str = "s") -> Recorded:
+        """The median of recorded samples. Raises ValueError for none."""
+        m = Measured.of(samples, unit)
+        return Recorded(m.value, unit, m.runs, m.best, m.spread, badge)
+
+    def __str__(self) -> str:
+        more = f"; median of {self.runs}, best {show(self.best, self.unit)}" if self.runs > 1 else ""
+        return f"{show(self.value, self.unit)} ({self.badge}{more})"
+
+
 Number = Predicted | Measured
+
+
+def kind_of(number: Number) -> str:
+    """ "predicted", "measured" or "recorded"."""
+    return "recorded" if isinstance(number, Recorded) else "measured" if isinstance(number, Measured) else "predicted"

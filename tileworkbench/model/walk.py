@@ -40,6 +40,7 @@ from ..ir.stmt import (
     Stmt,
     While,
 )
+from .raster import coordinates, panels_of
 from .space import Array, Bounds, Evaluator, Lanes
 
 LANE_CAP = 2_000_000  # more lanes than this are sampled, and the sample is noted
@@ -92,6 +93,7 @@ class Walk(Generic[R]):
             raise ValueError(f"the kernel has symbolic dims without a value: {', '.join(missing)}")
         self.assumptions: dict[Assumption, None] = {}
         self.blocks: Callable[[int], Array] | None = None  # which blocks of a grid to visit, by number in launch order; None: all
+        self.has_panels = False  # whether blocks start in the panels that the author asked for, as on a GPU
         self.threads = 1
         self._frames: list[_Frame] = []
         self._count = 0
@@ -298,7 +300,7 @@ class Walk(Generic[R]):
         return over
 
     def _some_blocks(self, launch: Launch, lanes: Lanes) -> R:
-        """The blocks that `self.blocks` picks from each grid, in launch order (x fastest)."""
+        """The blocks that `self.blocks` picks from each grid, in the order of their start."""
         assert self.blocks is not None
         parts: list[R] = []
         for lane in range(lanes.size):
@@ -306,10 +308,8 @@ class Walk(Generic[R]):
             shape = [int(np.ravel(found[1])[0]) if (found := self.evaluate.bounds(e, one)) is not None else 1 for e in launch.grid]
             numbers = self.blocks(int(np.prod(shape)))
             inner, _ = one.expanded("@block", np.zeros(1), np.asarray([numbers.size]))
-            rest = numbers
-            for var, extent in zip(launch.block_vars, shape, strict=True):
-                inner = inner.bind(var.name, _same(rest % extent))
-                rest = rest // extent
+            for var, at in zip(launch.block_vars, coordinates(numbers, shape, panels_of(launch) if self.has_panels else ""), strict=True):
+                inner = inner.bind(var.name, _same(at))
             parts.append(self.lift(self._block(launch, inner), np.full(inner.size, lane)))
         return self.join(parts, lanes)
 

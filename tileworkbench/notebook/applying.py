@@ -1,14 +1,20 @@
-"""Put a chosen schedule into the author's text: a new cell that calls the function with it, or the old cell with its numbers replaced."""
+"""Put what was chosen into the author's text: a schedule as a new cell that calls the function with it, or as the old cell with its numbers replaced;
+a layout that a finder found as a line of the kernel (`views.annotating`)."""
 
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.errors import TileValueError
+from ..base.span import Span
+from ..base.text_edits import edited, without_magic
 from ..frontend.eager import signature_of
 from ..tune.problem import Problem
 from ..tune.schedule import Schedule
+from ..views.layout_finder import FinderView
 
 
 def with_schedule(source: str, function: str, schedule: Mapping[str, Any]) -> str:
@@ -17,10 +23,9 @@ def with_schedule(source: str, function: str, schedule: Mapping[str, Any]) -> st
     >>> with_schedule("def f(A, bm=64, bn=64):\\n    ...\\nf(X, bn=32)", "f", {"bm": 128, "bn": 16})
     'def f(A, bm=128, bn=16):\\n    ...\\nf(X, bn=16)'
     """
-    head = source[: source.find("\n") + 1] if source.startswith("%%") else ""
-    source = source[len(head) :]
+    head, body = without_magic(source)
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(body)
     except SyntaxError:  # the shell's own syntax
         return ""
     places: list[tuple[ast.expr, Any]] = []
@@ -31,17 +36,7 @@ def with_schedule(source: str, function: str, schedule: Mapping[str, Any]) -> st
             case ast.Call(func=ast.Name(id=name), keywords=keywords) if name == function:
                 named = [(k.value, k.arg) for k in keywords if k.arg is not None and isinstance(k.value, ast.Constant)]
                 places += [(value, schedule[keyword]) for value, keyword in named if keyword in schedule]
-    if not places:
-        return ""
-    starts = [0]
-    for line in source.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    text = source.encode()
-    for node, value in sorted(places, key=lambda p: (p[0].lineno, p[0].col_offset), reverse=True):
-        begin = starts[node.lineno - 1] + node.col_offset
-        end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-        text = text[:begin] + repr(value).encode() + text[end:]
-    return head + text.decode()
+    return head + edited(body, [(node, repr(value)) for node, value in places]) if places else ""
 
 
 def _defaults(args: ast.arguments, schedule: Mapping[str, Any]) -> list[tuple[ast.expr, Any]]:
@@ -68,3 +63,25 @@ def call_of(problem: Problem, schedule: Schedule, space: Mapping[str, Any]) -> s
 def _name_of(value: Any, space: Mapping[str, Any]) -> str:
     """The name under which a namespace holds this very value; "" if none does."""
     return next((name for name, held in space.items() if held is value and not name.startswith("_")), "")
+
+
+# ---------------------------------------------------------------------------------------------- layouts
+def layout_applied(view: FinderView, layout: str, shell: Any) -> dict[str, str]:
+    """What the browser is told when the reader applies a layout of a finder: `text`, the cell with it, and `before`, the cell as it is.
+
+    Where the kernel's text is not at hand, or the place cannot be found, `text` is the line to paste and `say` the reason.
+    """
+    before = cell_text(view.found.span, shell)
+    try:
+        return {"text": view.apply(before, layout), "before": before, "say": ""}
+    except TileValueError as error:
+        return {"text": view.chosen(layout).annotation(view.found.buffer), "before": "", "say": error.message}
+
+
+def cell_text(span: Span | None, shell: Any) -> str:
+    """The text of the cell, as it was typed, or of the file that `span` points into; "" if it is gone."""
+    if span is None:
+        return ""
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(span.file)
+    typed = shell.history_manager.input_hist_raw if shell is not None else []
+    return str(typed[number]) if number is not None and number < len(typed) else "".join(linecache.getlines(span.file))

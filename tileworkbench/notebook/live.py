@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..views.layout_finder import FinderView
 from ..views.theme import PAGES
 from ..views.view import View
+from .applying import layout_applied
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -52,7 +54,16 @@ def show(view: View, *, group: str = "", extra: Mapping[str, Any] | None = None)
     ident = f"twb-{uuid.uuid4().hex[:12]}"
     publish_display_data(static_bundle(view, ident, extra))
     if can_be_live():
-        display(widget(view, group=group, static_id=ident))
+        made = widget(view, group=group, static_id=ident)
+        if isinstance(view, FinderView):
+            made.on_msg(lambda _widget, content, _buffers: hear_finder(view, content, made.send))
+        display(made)
+
+
+def hear_finder(view: FinderView, message: Any, send: Callable[[dict[str, Any]], None]) -> None:
+    """Answer the buttons of a finder: the text of the kernel's cell with the layout in it. A message that makes no sense is ignored."""
+    if isinstance(message, dict) and message.get("type") == "apply":
+        send({"type": "news", "applied": layout_applied(view, str(message.get("layout", "")), _shell())})
 
 
 def static_bundle(view: View, ident: str = "", extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -84,6 +95,13 @@ def be_still(shell: InteractiveShell) -> None:
     """Undo `answer`: views show their static form."""
     if shell.display_formatter is not None:
         shell.display_formatter.ipython_display_formatter.pop(View, None)
+
+
+def _shell() -> Any:
+    """The running IPython shell; None outside one."""
+    from IPython import get_ipython
+
+    return get_ipython()
 
 
 @functools.cache

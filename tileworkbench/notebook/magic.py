@@ -21,6 +21,7 @@ from .workbench import Workbench, show_bench
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+ARCHITECTURES = ("sm_80", "sm_90a")  # that are offered as targets; any other that is named is taken too
 CRUMBS = 8  # earlier runs of a kernel that its roofline shows
 
 
@@ -44,7 +45,13 @@ class TileMagics(Magics):
     @no_var_expand
     @cell_magic
     @magic_arguments()
-    @argument("-t", "--target", type=unquoted, metavar="NAME", help="where to run: c, interpret, or any registered target")
+    @argument(
+        "-t",
+        "--target",
+        type=unquoted,
+        metavar="NAME",
+        help="where to run: c, interpret, cuda, emulate; a GPU that is not here: sm_90a",
+    )
     @argument("--threads", type=int, metavar="N", help="CPU threads of a launch")
     @argument("-s", "--show", type=unquoted, metavar="PARTS", help=f"parts of the panel, separated by commas: {', '.join(PARTS)}, all or none")
     @argument(
@@ -99,6 +106,8 @@ class TileMagics(Magics):
             %%tile --tune "BM=32,64,128; BN=32..256"    sliders for block sizes, prediction and measurement side by side
             %%tile --tune                               the same, for what the function's defaults show
             %%tile --compile-only                       look at the prediction without a run
+            %%tile --target sm_90a --compile-only       what an H200 would run: text, registers, occupancy, prediction; needs no GPU
+            %%tile --target emulate:sm_90a              run the text for an H200 on this machine, thread by thread
 
         Names in --expect: time, rate, flops, roof, compulsory (bytes needed once), global.bytes (asked of the arguments), asked.bytes (asked
         of all buffers), and of each level (l1, l2, l3, dram) its bytes, intensity, bandwidth and roof, such as dram.bytes.
@@ -144,7 +153,7 @@ def load(shell: InteractiveShell) -> None:
     magics = TileMagics(shell=shell)
     shell.register_magics(magics)
     parts = [*PARTS, "all", "none"]
-    targets = [*target_names()]
+    targets = [*target_names(), *ARCHITECTURES, *(f"emulate:{arch}" for arch in ARCHITECTURES)]
     values = {"--target": lambda: targets, "-t": lambda: targets, "--show": lambda: parts, "-s": lambda: parts}
     completer.install(shell, TileMagics.tile.parser, values)  # type: ignore[union-attr]  # set by @magic_arguments
 

@@ -21,7 +21,7 @@ from .live import WHOLE, bundle_text
 START = """
 for (const place of document.querySelectorAll("[data-twb-live]")) {
   const live = JSON.parse(place.querySelector("script").textContent);
-  const state = { live, selection: {}, group: place.dataset.group, static_id: place.dataset.static };
+  const state = { live, selection: {}, group: place.dataset.group, static_id: place.dataset.static, is_offline: true };
   const get = (name) => state[name], set = (name, value) => { state[name] = value; };
   const el = place.appendChild(document.createElement("div"));
   render({ el, model: { get, set, save_changes() {}, on() {}, off() {}, send() {} } });

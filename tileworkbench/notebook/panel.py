@@ -10,9 +10,12 @@ import html
 import uuid
 from collections.abc import Sequence
 
-from ..base.errors import TileValueError
+from ..base.errors import TileValueError, UnsupportedError
 from ..model.placement import layouts_of
 from ..model.report import Report
+from ..runtime.kernel import JITKernel
+from ..runtime.options import target_name
+from ..runtime.targets import ALIASES
 from ..views.crumbs import Crumb
 from ..views.gallery import Gallery
 from ..views.layout import layout_view
@@ -59,7 +62,7 @@ def show(run: CellRun, parts: tuple[str, ...], earlier: Sequence[Report | Crumb]
 
 def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[View]:
     """The views that are asked for beside the panel: the text's stages, where the tiles lie, who copies and computes when, what passes changed."""
-    kernel = run.last.kernel if run.last else run.kernels[-1]
+    kernel = kernel_of(run)
     dims = run.last.call.dims if run.last else {}
     made: list[View] = []
     if "source" in parts:
@@ -71,27 +74,59 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
             names = [f"{found.buffer} ({found.role})" for found in tiles]
             made.append(Gallery(views, names, f"{kernel.name}: where its tiles lie"))
     if "pipeline" in parts:
-        made.append(pipeline(report))
+        made.append(pipeline_of(run, report))
     if "passes" in parts:
         made.append(pass_diff(kernel))
     return made
 
 
+def pipeline_of(run: CellRun, report: Report) -> View:
+    """Who copies, computes and waits: as the emulator ran it, where the cell ran there and a block is small enough; else as predicted."""
+    last = run.last
+    if last is None or run.options.compile_only or last.kernel.target != "emulate" or not report.machine.is_gpu:
+        return pipeline(report)
+    try:
+        return pipeline(last.kernel.timeline(*last.call.inputs(), machine=report.machine))
+    except UnsupportedError as error:
+        return pipeline(report, note=f"not emulated: {error.message}")
+
+
 def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> Panel:
     """The panel as a value."""
     checks = [*((str(c), c.holds) for c in run.comparisons), *((str(o), o.holds) for o in run.outcomes)]
-    return Panel(report, checks=tuple(checks), show=parts, earlier=tuple(earlier), notes=tuple(notes_of(run)), cell=cell)
+    found = kernel_of(run).resources
+    resources = found if found.kernels else None
+    notes, badge = tuple(notes_of(run)), badge_of(run)
+    return Panel(
+        report, checks=tuple(checks), show=parts, earlier=tuple(earlier), notes=notes, cell=cell, badge=badge, resources=resources
+    )  # fmt: skip
+
+
+def kernel_of(run: CellRun) -> JITKernel:
+    """The kernel that the panel is about: the one that was launched last, else the last one that was made."""
+    return run.last.kernel if run.last else run.kernels[-1]
+
+
+def badge_of(run: CellRun) -> str:
+    """How what is shown was come by, where that is not a run on the machine of the report."""
+    if run.options.compile_only or run.last is None:
+        return "compiled, not run"
+    is_emulated = run.last.kernel.target == "emulate"
+    return "emulated" if is_emulated else ""
 
 
 def notes_of(run: CellRun) -> list[str]:
     """What a reader should know beside the numbers: how it was compiled, what else the cell ran, where it ran."""
-    kernel = run.last.kernel if run.last else run.kernels[-1]
+    kernel = kernel_of(run)
     facts = kernel.facts
     how = f"target {kernel.target}" + (f", {facts.compiler}" if facts.compiler else "")
     if facts.compiler:
         how += ", compiled earlier" if facts.was_cached else f", compiled in {facts.passes_ms + facts.compiler_ms:.0f} ms"
     notes = [how, *facts.notes]
-    if run.options.target and run.options.target != kernel.target:
+    why = kernel.resources.why
+    if why and not any(why in note for note in notes):
+        notes.append(f"no registers, spills and occupancy: {why}")
+    if run.options.target and ALIASES.get(asked := target_name(run.options.target), asked) != kernel.target:
         notes.append(f"{kernel.name} was made for target {kernel.target} before this cell; --target concerns what a cell compiles")
     if run.options.compile_only:
         notes.append("nothing ran (--compile-only): outputs hold NaN")

@@ -8,19 +8,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import ErrorGroup, ExpectationError, TileError, TileValueError
+from ..base.errors import ErrorGroup, ExpectationError, TileError, TileValueError, UnsupportedError
 from ..base.machine import Machine, find_machine
 from ..frontend.prim_func import PrimFunc
 from ..model.report import Report, report
 from ..runtime.arguments import BoundCall
 from ..runtime.compiling import compile_ir
 from ..runtime.fork import LIMIT, check_threads
+from ..runtime.gpu_arch import DEFAULT, parse_arch
 from ..runtime.jit import JITFunction
 from ..runtime.kernel import JITKernel
 from ..runtime.observing import observe
-from ..runtime.options import make_options
+from ..runtime.options import make_options, target_arch, target_name
 from ..runtime.scorecard import record
-from ..runtime.targets import get_target
+from ..runtime.targets import get_target, why_not_run
 from . import expect
 from .cell import Cell, bound_names, execute, prepare
 from .facts import facts_of
@@ -106,6 +107,7 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
         earlier = seen.pop().seconds if seen and seen[-1].kernel is kernel else ()
         seen.append(Launch(kernel, call, (*earlier, seconds), len(earlier) + 1))  # a loop of launches keeps one call's arrays, not all
 
+    _check_target(run)
     with session(options), observe(saw, launch=not options.compile_only):
         run.value = execute(shell, cell, tree)
         for name in bound_names(tree):
@@ -115,7 +117,7 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
     run.kernels = tuple(dict.fromkeys([*made, *(launch.kernel for launch in seen)]))
     run.defined = tuple(name for name, value in bound.items() if isinstance(value, JITFunction))
     if seen:
-        if not options.compile_only and is_repeatable(seen[-1].kernel.ir):
+        if not options.compile_only and seen[-1].kernel.is_timed and is_repeatable(seen[-1].kernel.ir):
             first = seen[-1]
             seen[-1] = replace(first, seconds=times_of(first, options.repeat))
         run.launches = tuple(seen)
@@ -152,12 +154,32 @@ def _bench(shell: InteractiveShell, run: CellRun, asked: dict[str, tuple[Any, ..
     return made
 
 
+def _check_target(run: CellRun) -> None:
+    """Raise, at --target's place in the line, for a target that does not exist, or that cannot run here what the cell would run."""
+    options = run.options
+    if not options.target:
+        return
+    name, arch = target_name(options.target), target_arch(options.target)
+    try:
+        get_target(name)
+        if arch:
+            parse_arch(arch)
+        why = "" if options.compile_only else why_not_run(name)
+        if why:
+            raise UnsupportedError(
+                f"nothing can run for target {options.target!r} here: {why}",
+                hint=f"add --compile-only to compile, see the text and a prediction; or run it on this machine, thread by thread: "
+                f"--target emulate:{arch or DEFAULT}",
+            )
+    except TileError as error:
+        raise error.at(run.cell.span_of_option(options.target)) from None
+
+
 @contextmanager
 def session(options: Options) -> Iterator[None]:
     """The cell's own defaults of target and threads; what a kernel asks for itself still wins."""
     with ExitStack() as undo:
         if options.target:
-            get_target(options.target)  # raises, with the names there are, for one that does not exist
             undo.callback(_restore, "TILEWORKBENCH_TARGET", os.environ.get("TILEWORKBENCH_TARGET"))
             os.environ["TILEWORKBENCH_TARGET"] = options.target
         if options.threads:
@@ -204,7 +226,7 @@ def _report(launch: Launch, options: Options) -> Report:
         scalars=call.scalars,
         arrays=call.readable(),
         schedule=kernel.schedule,
-        registers=kernel.n_regs if machine.is_gpu else None,
+        registers=kernel.resources.registers if machine.is_gpu else None,
     )
     record(made)
     return made

@@ -80,6 +80,11 @@ class BoundCall:
     kinds: tuple[str, ...] = field(default=())  # per input: how a repeated call can find its pointer, for `fastcall`
     memory: Memory | None = None  # where the arrays are, if not in the host's memory
 
+    def inputs(self) -> list[Any]:
+        """What the caller gave, in order: the call that this is, to be made again."""
+        given = {b.spec.name: b.given for b in self.tensors}
+        return [given[p.name] if p.name in given else self.scalars[p.name] for p in self.signature.inputs]
+
     def readable(self) -> Mapping[str, np.ndarray[Any, Any]]:
         """Every tensor by name, where the host can read it: the array itself, or a copy of one in a GPU's memory, made when somebody looks."""
         return _Readable(self.tensors, self.memory)

@@ -10,8 +10,10 @@ from ..base.errors import TileValueError
 from ..base.pass_configs import MEANT
 from ..ir.node import replace
 from ..ir.stmt import Kernel, ScalarParam, TensorParam
+from .code import Code
 from .kernel import JITKernel
 from .notices import LOGGER
+from .observing import WATCH
 from .options import Options
 from .signature import signature_of
 from .targets import choose_target
@@ -25,7 +27,7 @@ def compile_ir(
     if meant := tuple(c for c in options.pass_configs if c[0] in MEANT):
         marked = replace(marked, attrs=(*marked.attrs, *meant))
     signature = signature_of(marked, places, returns_tuple)
-    target = choose_target(options.target)
+    target = choose_target(options.target, is_to_run=WATCH.may_launch)
     executable = target.compile(marked, with_fields(options, target=target.name, schedule=schedule or {}))
     made = JITKernel(marked, options, target.name, executable, signature, schedule)
     if options.verbose:
@@ -33,6 +35,11 @@ def compile_ir(
         times = f"passes {facts.passes_ms:.1f} ms, compiler {facts.compiler_ms:.1f} ms{', from the cache' if facts.was_cached else ''}"
         LOGGER.warning("tileworkbench: %s: target %s, %s, %s", made.name, target.name, facts.compiler or "no compiler", times)
     return made
+
+
+def build(code: Code) -> JITKernel:
+    """The kernel that `code` was taken from, built here. Raises what compiling raises."""
+    return compile_ir(code.ir, code.options, outputs=code.outputs, returns_tuple=code.returns_tuple, schedule=code.schedule)
 
 
 def mark_outputs(kernel: Kernel, out_idx: tuple[int, ...], outputs: tuple[int, ...] = ()) -> tuple[Kernel, tuple[int, ...]]:

@@ -65,8 +65,12 @@ def describe(value: Any) -> HostArray:
 
 def describe_anywhere(value: Any) -> HostArray:
     """Look at an array, wherever it lives; raises NotAnArray for what is none."""
-    on_gpu = _on_gpu(value) if library_of(value) == "torch" else hasattr(value, "__cuda_array_interface__")
-    return describe(value) if on_gpu else arrays.describe(value)
+    return describe(value) if is_on_gpu(value) else arrays.describe(value)
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether an array says that it lies in a GPU's memory."""
+    return _on_gpu(value) if library_of(value) == "torch" else hasattr(value, "__cuda_array_interface__")
 
 
 def _on_gpu(tensor: Any) -> bool:

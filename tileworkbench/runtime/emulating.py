@@ -22,18 +22,20 @@ KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-fno-strict-aliasing")
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-w")
 
 
-def load(text: str, arch: str) -> Program:
+def load(text: str, arch: str, *, record: bool = False) -> Program:
     """The kernels of CUDA `text` (without the device library) for `arch` ("sm_80", "sm_90a"), compiled or from the cache.
+
+    `record`: a program whose runs can be written down.
 
     Raises: ValueError as `emulator.source` does; CompilerError if there is no C++ compiler, or the text does not compile.
     """
-    return _load(text, arch, os.environ.get("TILEWORKBENCH_CC", ""), disk.is_enabled())
+    return _load(text, arch, os.environ.get("TILEWORKBENCH_CC", ""), disk.is_enabled(), record)
 
 
 @cache
-def _load(text: str, arch: str, asked: str, _enabled: bool) -> Program:
+def _load(text: str, arch: str, asked: str, _enabled: bool, record: bool) -> Program:
     del asked  # part of the key
-    made, compiler = source(text, arch), require_compiler()
+    made, compiler = source(text, arch, record=record), require_compiler()
     command = cxx_command(compiler)
 
     def build(folder: Path) -> dict[str, Any]:

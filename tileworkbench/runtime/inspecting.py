@@ -27,7 +27,6 @@ from ..emulator import Counters, Finding, LineCounters, RunResult
 from ..emulator.text import Line
 from . import cuda_arrays
 from .arguments import BoundCall
-from .arrays import library_of
 
 # title of a column, the counter, and the one that it is held against ("" for none)
 _COLUMNS = (
@@ -141,8 +140,7 @@ def _number(value: int) -> str:
 # ------------------------------------------------------------------------------------------- arrays
 def here(value: Any) -> Any:
     """A copy of an array in a GPU's memory, and anything else as it is."""
-    on_gpu = getattr(value, "is_cuda", False) if library_of(value) == "torch" else hasattr(value, "__cuda_array_interface__")
-    return cuda_arrays.fetch(value) if on_gpu else value
+    return cuda_arrays.fetch(value) if cuda_arrays.is_on_gpu(value) else value
 
 
 def on_copies(call: BoundCall) -> BoundCall:

@@ -253,7 +253,8 @@ def jit(
 
     Args:
         out_idx: which parameters are outputs (an index or a list; negative from the end): the call allocates and returns them. Lazy style only.
-        target: "c", "interpret", or another registered target. Default: $TILEWORKBENCH_TARGET, else C if there is a compiler.
+        target: "c", "interpret", "cuda", "emulate:sm_90a", or another registered target; "sm_90a" is CUDA for that architecture. Default:
+            $TILEWORKBENCH_TARGET, else C if there is a compiler.
         num_threads: threads of a launch. Default: $TILEWORKBENCH_NUM_THREADS, else all cores.
         pass_configs: as for `T.annotate_pass_configs`, of the whole kernel; other names are listed on the kernel as `ignored_configs`.
         compile_flags: more flags for the C compiler.

@@ -18,28 +18,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.entry import entry, shorten
-from ..base.errors import ArgumentError, UnsupportedError
+from ..base.errors import UnsupportedError
 from ..base.machine import Machine
 from ..base.span import Span
 from ..ir.expr import Const
 from ..ir.printer import print_kernel
 from ..ir.stmt import Kernel
-from ..model.counters import Counters
-from ..model.report import Report, report
+from ..model.report import Report
 from . import fastcall
 from .arguments import BoundCall, bind
-from .counters import count_launches
 from .cubin import KernelFacts
 from .executable import CompileFacts, Executable, PassRecord
 from .expressions import show
 from .fork import LIMIT, check_threads
-from .measure import cpu_name
 from .measure import measure as this_machine
-from .observing import WATCH, launch
+from .observing import WATCH, launch, memory_of
 from .options import Options
 from .profiler import Profiler
+from .reporting import report_of
 from .resources import Resources
-from .scorecard import record
 from .signature import ScalarSpec, Signature
 from .stages import Stage
 from .supply import KernelParam, TensorSupplyType
@@ -47,6 +44,8 @@ from .targets import emulator
 from .timing import Clock, Timing, measure
 
 if TYPE_CHECKING:
+    from ..model.pipeline import Timeline
+    from .accessing import Accessed
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -125,7 +124,7 @@ class JITKernel:
     @entry
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Check the arguments and allocate the outputs, without running."""
-        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), getattr(self.executable, "memory", None))
+        return bind(self.signature, args, kwargs, LIMIT.of(self._threads), memory_of(self.executable, (*args, *kwargs.values())))
 
     @property
     def num_threads(self) -> int:
@@ -206,40 +205,20 @@ class JITKernel:
         return own(self.bind(*args)) if own is not None else None
 
     @entry
-    def report(self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None) -> Report:
+    def report(
+        self, machine: Machine | None = None, *, args: Sequence[Any] = (), useful_flops: int | None = None, counters: bool | None = None,
+        emulated: Counted | None = None,
+    ) -> Report:  # fmt: skip
         """What bounds this kernel: counts, predicted traffic, roofs of `machine` (default: the kernel's own), and with `args` the measured time.
+
+        `counters`: whether hardware counters stand beside the prediction, for `args`. None: where they cost nothing, on a CPU; True also on a GPU,
+        through Nsight Compute, which takes some seconds. Where they cannot be read the report says why. `emulated`: what `count` saw of a call, of
+        this size or of a smaller one; a GPU's waterfall then has bars for conflicts of banks and for sectors that nobody asked for.
 
         Raises: ArgumentError if the kernel has symbolic dims or scalars and no `args` say what they are.
         """
-        machine = machine or self.machine
-        if not args:
-            if self.signature.dims or self.signature.scalars:
-                unknown = ", ".join([*self.signature.dims, *(s.name for s in self.signature.scalars)])
-                raise ArgumentError(f"a report on kernel {self.name} needs values for {unknown}", hint="pass args=(A, B, ...): arrays to run it on")
-            return report(
-                self.ir, machine, {}, threads=self.num_threads, useful_flops=useful_flops, schedule=self.schedule, registers=self._registers(machine)
-            )
-        call = self.bind(*args)
-        seconds: tuple[float, ...] = ()
-        counters: Counters | None = None
-        if self.is_timed:
-            launch_again = functools.partial(self.executable.launch, call)
-            seconds = tuple(t / 1e3 for t in measure(launch_again, clock=self.clock_for(args)).runs_ms)
-            counters = count_launches(launch_again) if machine.name == cpu_name() else None
-        made = report(
-            self.ir,
-            machine,
-            call.dims,
-            threads=call.threads,
-            seconds=seconds,
-            scalars=call.scalars,
-            arrays=call.readable(),
-            useful_flops=useful_flops,
-            schedule=self.schedule,
-            registers=self._registers(machine),
-        )
-        record(made)
-        return replace(made, counters=counters)
+        by_line = emulated.by_line if emulated is not None else None
+        return report_of(self, machine or self.machine, args, useful_flops, counters, by_line)
 
     @property
     def machine(self) -> Machine:
@@ -258,10 +237,6 @@ class JITKernel:
         own: Callable[[], Resources] | None = getattr(self.executable, "resources", None)
         return own() if own is not None else Resources("")
 
-    def _registers(self, machine: Machine) -> int | None:
-        """The compiler's registers of a thread, for a report on a GPU; None where there are none."""
-        return self.n_regs if machine.is_gpu else None
-
     @entry
     def sanitize(self, *args: Any, arch: str = "") -> Sanitized:
         """The faults of a call: races, accesses outside or of what was never written, deadlocks, ... each with its line. Changes no array.
@@ -275,6 +250,21 @@ class JITKernel:
     def count(self, *args: Any, arch: str = "") -> Counted:
         """What each author's line of a call moves and computes on a GPU: requests, sectors, wavefronts, bytes, products. Runs as `sanitize` does."""
         found: Counted = emulator().count(self, args, arch)
+        return found
+
+    @entry
+    def timeline(self, *args: Any, arch: str = "", machine: Machine | None = None) -> Timeline:
+        """Who copies, computes and waits in a call: order from a run of one block in the emulator, durations from a model of `machine` (a GPU).
+
+        Runs as `sanitize` does. Raises UnsupportedError for a call that would take too long.
+        """
+        found: Timeline = emulator().timeline(self, args, arch, machine)
+        return found
+
+    @entry
+    def accesses(self, *args: Any, arch: str = "") -> Accessed:
+        """What the warps of a call ask of each tile in shared memory, lane by lane, with the layout that serves them. Runs as `sanitize` does."""
+        found: Accessed = emulator().accesses(self, args, arch)
         return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
@@ -342,7 +332,7 @@ class JITKernel:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{self.name}.tile.txt").write_text(print_kernel(self.ir))
         if self.executable.source:
-            (place / f"{self.name}.{'cu' if self._gpu_kernels else 'c'}").write_text(self.executable.source)
+            (place / f"{self.name}.{'cu' if getattr(self.executable, 'arch', '') else 'c'}").write_text(self.executable.source)
         if getattr(self.executable, "library", None) is not None:
             self.export_library(str(place / f"{self.name}.{'cubin' if self._gpu_kernels else 'so'}"))
         return place

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from . import cache
 from .cuda_probes import MEMORY_TEXT, READ_BYTES, THREADS, CudaProbe, cuda_probes
 from .storage import cache_folder, write_atomically
 
-VERSION = "1"
+VERSION = "2"
 RUN_MS = 8.0
 RUNS = 7
 LINE = 128  # bytes between two steps of a chase
@@ -36,15 +37,25 @@ def measure_cuda(device: int = 0, *, force: bool = False) -> Machine:
     with cupy.cuda.Device(device):
         properties = cupy.cuda.runtime.getDeviceProperties(device)
         name = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
-        place = cache_folder() / f"machine-{cache.key_of('cuda', VERSION, name, str(cupy.cuda.runtime.driverGetVersion()))[:12]}.json"
-        if not force:
-            try:
-                return Machine.from_json(place.read_text())
-            except (OSError, ValueError):
-                pass
+        cuda = int(cupy.cuda.runtime.driverGetVersion())
+        known = measured_before(name, cuda)
+        if known is not None and not force:
+            return known
         machine = _measured(cupy, name, properties, dict(cupy.cuda.Device(device).attributes))
-        write_atomically(place, machine.to_json().encode())
+        write_atomically(_place(name, cuda), machine.to_json().encode())
         return machine
+
+
+def measured_before(name: str, cuda: int) -> Machine | None:
+    """The cached measurement of a GPU of that name under a driver for that CUDA version (13000 for 13.0); None where there is none."""
+    try:
+        return Machine.from_json(_place(name, cuda).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _place(name: str, cuda: int) -> Path:
+    return cache_folder() / f"machine-{cache.key_of('cuda', VERSION, name, str(cuda))[:12]}.json"
 
 
 def gpu_number(device: str) -> int:
@@ -88,6 +99,8 @@ def _measured(cupy: Any, name: str, properties: dict[str, Any], attributes: dict
     l2_bytes = int(attributes.get("L2CacheSize", properties.get("l2CacheSize", 0))) or 4 << 20
     gpu = _gpu(cupy, memory, f"sm_{capability[0]}{capability[1]}", sms, l2_bytes, properties, attributes, theory)
     levels = _levels(cupy, memory, gpu, sms, l2_bytes)
+    if theory is not None:
+        peaks = [replace(p, per_clock=next((q.per_clock for q in theory.peaks if (q.dtype, q.unit) == (p.dtype, p.unit)), None)) for p in peaks]
     rest = [p for p in theory.peaks if not any((p.dtype, p.unit) == (q.dtype, q.unit) for q in peaks)] if theory is not None else []
     if rest:
         notes.append(f"from the data sheet, since no benchmark reaches them: {', '.join(f'{p.dtype} {p.unit}' for p in rest)}")
@@ -182,6 +195,7 @@ def _gpu(
         l2_latency=Quantity(near_ns, "ns", "timed: one thread follows a list that fits in L2", True),
         dram_latency=Quantity(far_ns, "ns", f"timed: one thread follows a list of {far >> 20} MiB in random order", True),
         sector=Quantity(32, "B", "CUDA C++ Best Practices Guide, coalesced access: sectors of 32 bytes"),
+        sustained_clock=known.sustained_clock if known is not None else None, sustained_dram=known.sustained_dram if known is not None else None,
     )  # fmt: skip
 
 

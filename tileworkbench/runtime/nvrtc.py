@@ -25,6 +25,7 @@ from ..base.span import Span
 from . import diagnostics
 from .gpu_arch import arch_names, parse_arch
 from .libcuda import find_driver
+from .ptx_lines import PtxLines, ptx_lines
 
 INSTALL = "pip install tileworkbench[cuda], or only the compiler: pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12)"
 FILE = "kernel.cu"
@@ -44,12 +45,13 @@ _NOTHING = 'extern "C" __global__ void nothing() {}'
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included."""
+    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included; `lines` as `ptx_lines` gives them."""
 
     arch: str
     cubin: bytes
     log: str
     compiler: str
+    lines: PtxLines = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -89,15 +91,17 @@ class Nvrtc:
         self._library.nvrtcGetSupportedArchs(numbers)
         return arch_names(sorted(numbers))
 
-    def compile(self, text: str, options: Sequence[str]) -> tuple[int, str, bytes]:
-        """The library's answer: its code (0: compiled), its log, the machine code."""
+    def compile(self, text: str, options: Sequence[str]) -> tuple[int, str, bytes, str]:
+        """The library's answer: its code (0: compiled), its log, the machine code, and the PTX in between."""
         program = ctypes.c_void_p()
         self._check(self._library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), FILE.encode(), 0, None, None))
         try:
             given = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
             code = int(self._library.nvrtcCompileProgram(program, len(options), given))
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
-            return code, log, self._bytes(program, "CUBIN") if code == OK else b""
+            if code != OK:
+                return code, log, b"", ""
+            return code, log, self._bytes(program, "CUBIN"), self._bytes(program, "PTX").rstrip(b"\0").decode(errors="replace")
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -191,9 +195,9 @@ def compile_text(text: str, arch: str, flags: Sequence[str] = (), lines: Mapping
     compiler = require_nvrtc()
     arch = parse_arch(arch, compiler.architectures())
     options = [f"--gpu-architecture={arch}", STANDARD, "--generate-line-info", *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
-    code, log, cubin = compiler.compile(text, [*options, REPORT])
+    code, log, cubin, ptx = compiler.compile(text, [*options, REPORT])
     if code == OK:
-        return Made(arch, cubin, log, compiler.name)
+        return Made(arch, cubin, log, compiler.name, ptx_lines(ptx))
     if code == INVALID_OPTION:
         raise CompilerError(
             f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}"

@@ -7,12 +7,13 @@ look at a flag.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .arguments import BoundCall
+from . import cuda_arrays
+from .arguments import BoundCall, Memory
 
 
 class Launchable(Protocol):
@@ -47,6 +48,12 @@ def observe(seen: Observer, *, launch: bool = True) -> Iterator[None]:
         yield
     finally:
         WATCH.seen, WATCH.may_launch = before
+
+
+def memory_of(executable: Any, values: Iterable[Any]) -> Memory | None:
+    """Where the arrays of a call have to be: in the target's memory; for a call that launches nothing, wherever these are."""
+    own: Memory | None = getattr(executable, "memory", None)
+    return own if WATCH.may_launch or any(map(cuda_arrays.is_on_gpu, values)) else None
 
 
 def launch(kernel: Launchable, call: BoundCall) -> None:

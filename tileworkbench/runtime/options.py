@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from ..base.pass_configs import MEANT
 from .fork import check_threads
 
 OutIdx = int | list[int] | tuple[int, ...] | None
+_ARCH = re.compile(r"(?:sm|compute)_?\d+[a-z]?")  # "sm_90a" alone means CUDA for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,17 @@ def make_options(
 
 
 def target_name(target: Any) -> str:
-    """The name of a target given as a string, a TileLang target dict ({"kind": "c"}), or an object with a name; "" for the default."""
-    if target is None or target == "auto":
-        return os.environ.get("TILEWORKBENCH_TARGET") or _from_tilelang(os.environ.get("TILELANG_DEFAULT_TARGET", ""))
+    """The name of a target given as a string, a TileLang target dict ({"kind": "c"}), or an object with a name; "" for the default.
+
+    >>> target_name("emulate:sm_80"), target_name("sm_90a"), target_name({"kind": "c"})
+    ('emulate', 'cuda', 'c')
+    """
+    target = _from_environment() if target is None or target == "auto" else target
     if isinstance(target, Mapping):
         return str(target.get("kind", ""))
     if isinstance(target, str):
-        return target.split()[0].partition(":")[0] if target.strip() else ""
+        word = target.split()[0].partition(":")[0] if target.strip() else ""
+        return "cuda" if _ARCH.fullmatch(word) else word
     name = getattr(target, "kind", None) or getattr(target, "name", None)
     if name is None:
         raise TileTypeError(f'target must be a name such as "c" or "interpret", got {type(target).__name__}')
@@ -85,17 +91,22 @@ def target_arch(target: Any) -> str:
 
     >>> target_arch("cuda:sm_80"), target_arch("cuda -arch=sm_90a"), target_arch({"kind": "cuda", "arch": "sm_90a"}), target_arch("c")
     ('sm_80', 'sm_90a', 'sm_90a', '')
+    >>> target_arch("sm_90a")
+    'sm_90a'
     """
-    if target is None or target == "auto":
-        target = os.environ.get("TILEWORKBENCH_TARGET") or os.environ.get("TILELANG_DEFAULT_TARGET", "")
+    target = _from_environment() if target is None or target == "auto" else target
     if isinstance(target, Mapping):
         return str(target.get("arch", ""))
     if isinstance(target, str):
         words = target.split()
         after = [w.lstrip("-").removeprefix("arch=") for w in words[1:] if w.lstrip("-").startswith("arch=")]
-        return after[0] if after else words[0].partition(":")[2] if words else ""
+        if after or not words:
+            return after[0] if after else ""
+        return words[0] if _ARCH.fullmatch(words[0]) else words[0].partition(":")[2]
     return str(getattr(target, "arch", ""))
 
 
-def _from_tilelang(text: str) -> str:
-    return "" if text in ("", "auto") else text.split()[0]
+def _from_environment() -> str:
+    """The target that the environment names; ours goes before TileLang's."""
+    text = os.environ.get("TILEWORKBENCH_TARGET") or os.environ.get("TILELANG_DEFAULT_TARGET", "")
+    return "" if text == "auto" else text

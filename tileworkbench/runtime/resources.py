@@ -40,28 +40,60 @@ class KernelResources:
         """Bytes of a block, static and dynamic."""
         return self.static_shared_bytes + self.dynamic_shared_bytes
 
+    @property
+    def fit(self) -> list[str]:
+        """Blocks on a multiprocessor, warps of those that it could hold, what limits them, and what would admit one block more."""
+        o = self.occupancy
+        if o.refusals:
+            return ["0", "-", ", ".join(r.limit for r in o.refusals), o.refusal]
+        return [str(o.blocks), f"{o.warps} of {o.max_warps} ({o.share * 100:.0f} %)", o.limiter, o.next_step.partition(" -> ")[0] or "-"]
+
+    @property
+    def words(self) -> str:
+        """One line: registers, spills, shared bytes, occupancy."""
+        spilt = f"{kib(self.spill_bytes)} spilt" if self.spill_bytes else "nothing spilt"
+        fit = self.occupancy.sentence.partition("; ")[0]
+        return f"{self.name}: {self.registers} registers a thread, {spilt}, {kib(self.shared_bytes)} shared, {fit}"
+
+
+HEAD = ("kernel", "threads", "registers", "spilt", "stack", "shared", "blocks on an SM", "warps", "limited by", "one block more")
+_TAKEN = 6  # of them are what a block takes, the others how many fit
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Resources:
-    """The launches of a kernel on `machine`, in the order of the text; none on a CPU. Prints as a table."""
+    """The launches of a kernel on `machine`, in the order of the text; none on a CPU, or where `why` says so. Prints as a table.
+
+    `by`: the compiler whose numbers these are ("NVRTC 13.0 for sm_90a").
+    """
 
     machine: str
     kernels: tuple[KernelResources, ...] = ()
+    by: str = ""
+    why: str = ""
+
+    @property
+    def registers(self) -> int | None:
+        """Registers of a thread, the most of any launch; None where nothing was compiled for a GPU."""
+        return max((k.registers for k in self.kernels), default=None)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """A row for each launch: what `HEAD` names."""
+        return [[k.name, str(k.threads), str(k.registers), *map(kib, (k.spill_bytes, k.local_bytes, k.shared_bytes)), *k.fit] for k in self.kernels]
 
     def __str__(self) -> str:
         if not self.kernels:
-            return "nothing runs on a GPU"
-        width = max(len("kernel"), *(len(k.name) for k in self.kernels))
-        lines = [f"{'kernel':<{width}}  threads  registers    spilt    stack     shared  on {self.machine}"]
-        for k in self.kernels:
-            cells = f"{k.threads:>7}  {k.registers:>9}  {kib(k.spill_bytes):>7}  {kib(k.local_bytes):>7}  {kib(k.shared_bytes):>9}"
-            lines.append(f"{k.name:<{width}}  {cells}  {k.occupancy.sentence}")
-        return "\n".join(lines)
+            return self.why or "nothing runs on a GPU"
+        rows = [[*HEAD[:_TAKEN], f"on {self.machine}"]]
+        rows += [[*row[:_TAKEN], k.occupancy.sentence] for row, k in zip(self.rows, self.kernels, strict=True)]
+        wide = [max(7, *(len(row[i]) for row in rows)) for i in range(_TAKEN)]
+        return "\n".join("  ".join([name.ljust(wide[0]), *map(str.rjust, cells, wide[1:]), fit]) for name, *cells, fit in rows)
 
     __repr__ = __str__
 
 
-def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], machine: Machine) -> Resources:
+def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], machine: Machine, by: str = "") -> Resources:
     """The resources of planned launches, by the compiler's facts of their kernels."""
     known = {f.name: f for f in facts}
     found = []
@@ -70,4 +102,4 @@ def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], mach
         fit = f.occupancy(machine, plan.threads, plan.shared_bytes)
         spilt = f.spill_stores + f.spill_loads
         found.append(KernelResources(f.name, plan.threads, f.registers, spilt, f.local_bytes, f.shared_bytes, plan.shared_bytes, fit))
-    return Resources(machine.name, tuple(found))
+    return Resources(machine.name, tuple(found), by)

@@ -29,7 +29,8 @@ Twins = Mapping[int, tuple[Span, ...]]
 class Stage:
     """One text of a kernel. `language` is a name that pygments knows, or "tile"; `twins` maps a line (from 1) to the author's spans behind it.
 
-    `numbers` are the line numbers to show where they are not 1, 2, 3 (the author's file); `why` says why there is no text.
+    `numbers` are the line numbers to show where they are not 1, 2, 3 (the author's file); `why` says why there is no text; `about` are lines on the
+    whole of it (registers and occupancy of machine code). `start` is the line where the kernel itself begins, behind its helpers.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Stage:
     twins: Twins = field(default_factory=dict)
     numbers: tuple[int, ...] = ()
     why: str = ""
+    about: tuple[str, ...] = ()
+    start: int = 1
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -53,7 +56,8 @@ def stages_of(kernel: JITKernel, *, machine_code: bool = True) -> tuple[Stage, .
     tile = print_lines(kernel.ir)
     lowered = print_lines(kernel.passes[-1].after) if kernel.passes else ()
     text = kernel.executable.source
-    emitted = Stage("C", "c", text, inherited(text, kernel.lines)) if text else None
+    is_cuda = bool(getattr(kernel.executable, "arch", ""))
+    emitted = Stage("CUDA" if is_cuda else "C", "c", text, inherited(text, kernel.lines), start=min(kernel.lines, default=1)) if text else None
     spans = [s for _, s in (*tile, *lowered) if s is not None] + list(kernel.lines.values())
     out = [author_stage(spans), ir_stage("tile IR", tile)]
     if lowered:

@@ -21,22 +21,25 @@ from ..base.span import Span
 from ..codegen.cuda_source import CudaSource, misaligned
 from ..ir.stmt import Kernel
 from ..model.occupancy import Occupancy
+from ..model.placement import BufferLayout
 from . import cache as disk
 from . import cuda_arrays, cuda_fastcall
 from .arguments import BoundCall, Memory
 from .arrays import library_of
+from .compiled_layouts import compiled_layouts
 from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
+from .cuda_written import Written
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion, remarks_of
 from .expressions import HELPERS, evaluate
 from .fastcall import Slow
 from .fingerprint import fingerprint
 from .fork import fork_safe_lock
-from .gpu_arch import DEFAULT, parse_arch
+from .gpu_arch import DEFAULT, parse_arch, why_not_on
 from .gpu_limits import check_source, machine_of
-from .libcuda import find_driver, require_driver
-from .measure_cuda import measure_cuda
+from .libcuda import find_driver, require_driver, why_no_driver
+from .measure_cuda import measure_cuda, measured_before
 from .nvrtc import INSTALL, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
 from .options import Options
 from .resources import Resources, resources_of
@@ -47,7 +50,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "5"
+ABI = "6"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -190,9 +193,14 @@ class Compiled:
     def passes(self) -> tuple[PassRecord, ...]:
         return self._again[1]
 
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the machine code (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
+
     def machine_code(self) -> tuple[Stage, ...]:
-        """The machine code as text, where a disassembler is installed."""
-        return (sass_stage(self.cubin, self.source, self.lines),)
+        """The machine code as text, where a disassembler is installed, with what it takes of a multiprocessor."""
+        about = tuple(k.words for k in self.resources().kernels)
+        return (sass_stage(self.cubin, self.source, self.lines, about=about, ptx=[(at, line) for at, line in self._facts["ptx_lines"]]),)
 
     def facts(self) -> CompileFacts:
         known = self._facts
@@ -201,12 +209,13 @@ class Compiled:
         return CompileFacts(f"{known['compiler']} for {self.arch}", self._was_cached, float(known["passes_ms"]), float(known["compiler_ms"]), notes)
 
     def machine(self) -> Machine:
-        """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs this code."""
+        """The GPU here if it runs this code, as it was measured or as on paper; else a GPU on paper that does."""
         return machine_for(self.arch)
 
     def resources(self, machine: Machine | None = None) -> Resources:
         """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
-        return resources_of(self.plan.kernels, self.kernels, machine or self.machine())
+        by = f"{self._facts['compiler']} for {self.arch}"
+        return resources_of(self.plan.kernels, self.kernels, machine or self.machine(), by)
 
     def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
         """The blocks of each launch that fit on a multiprocessor."""
@@ -218,6 +227,7 @@ class CudaTarget:
 
     name = "cuda"
     install = INSTALL  # what to do where it is not usable
+    writes = True  # it has a text to show, even where nothing compiles that
 
     def __init__(self, translate: Translate) -> None:
         self.translate = translate
@@ -225,9 +235,21 @@ class CudaTarget:
     def usable(self) -> str:
         return "" if find_nvrtc() is not None else why_no_nvrtc()
 
-    def compile(self, kernel: Kernel, options: Options) -> Compiled:
-        """The machine code of `kernel` for `options.arch`, else for the device here, from disk or made now."""
+    def why_not_run(self) -> str:
+        return why_no_driver()
+
+    def compile(self, kernel: Kernel, options: Options) -> Compiled | Written:
+        """The machine code of `kernel` for `options.arch`, else for the device here, from disk or made now; without NVRTC its text alone."""
+        if find_nvrtc() is None:
+            return self.write(kernel, options, f"{why_no_nvrtc()}: {INSTALL}")
         return self._compile(kernel, options, self.translate, lambda: self._compile(kernel, options, partial(self.translate, aligned=False), None))
+
+    def write(self, kernel: Kernel, options: Options, why: str) -> Written:
+        """The text of `kernel`, and why it is not compiled."""
+        arch, start = choose_arch(options.arch), time.perf_counter()
+        source, records = self.translate(kernel, arch)
+        check_source(source, kernel, arch, options.schedule)
+        return Written(kernel, arch, source, records, (time.perf_counter() - start) * 1e3, why)
 
     def _compile(self, kernel: Kernel, options: Options, translate: Translate, anywhere: Callable[[], Compiled] | None) -> Compiled:
         compiler = require_nvrtc()
@@ -260,7 +282,9 @@ class CudaTarget:
 def json_facts(made: Made) -> dict[str, Any]:
     """What the cache keeps of a compilation beside the machine code."""
     kernels = [k.data() for k in read_cubin(made.cubin, made.log)]
-    found: dict[str, Any] = json.loads(json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler}))
+    found: dict[str, Any] = json.loads(
+        json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler, "ptx_lines": made.lines})
+    )
     return found
 
 
@@ -274,8 +298,13 @@ def choose_arch(asked: str, known: Sequence[str] = ()) -> str:
 
 
 def machine_for(arch: str) -> Machine:
-    """The GPU here, measured if no preset is that chip; where there is none, a GPU on paper that runs code for `arch`."""
-    name = _device_name()
+    """The GPU here if it runs code for `arch`, as `Machine.measure` timed it if it did; else as on paper, or timed now if no preset is that chip.
+
+    Where no GPU here runs it, a GPU on paper that does.
+    """
+    name, driver = _device_name(arch), find_driver()
+    if name and driver is not None and (known := measured_before(name, driver.version[0] * 1000 + driver.version[1] * 10)) is not None:
+        return known
     found = preset_of_device(name)
     if name and found is None:
         with contextlib.suppress(UnsupportedError):  # CuPy, which measures, is not installed
@@ -295,10 +324,12 @@ def _bytes(buffer: Any, dims: dict[str, int]) -> int:
     return max(1, (max(count, 0) * int(buffer.type.bits) + 7) // 8)
 
 
-def _device_name() -> str:
+def _device_name(arch: str) -> str:
+    """The GPU here; "" if there is none, or none that runs code for `arch`."""
     try:
         driver = find_driver()
-        return driver.device(driver.current_ordinal()).name if driver is not None else ""
+        device = driver.device(driver.current_ordinal()) if driver is not None else None
+        return device.name if device is not None and not why_not_on(arch, device.capability) else ""
     except TileError:
         return ""
 

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..base.dtypes import DType
-from ..base.errors import InternalError
+from ..base.errors import InternalError, TileError
 from ..base.machine import Machine
 from ..base.span import Span
 from ..codegen.cuda_source import SMS, Number, Parameter, Pointer, RunKernel, TensorMap, alignments, misaligned
@@ -23,9 +24,14 @@ from ..emulator import FailedAssertion, Program, RunResult
 from ..emulator import TensorMap as EmulatedMap
 from ..ir.expr import Var
 from ..ir.stmt import Kernel
+from ..model.pipeline import Timeline
+from ..model.placement import BufferLayout
 from . import emulating, toolchain
+from .accessing import Accessed, accessed
 from .arguments import BoundCall, bind
+from .compiled_layouts import compiled_layouts
 from .cuda_plan import parameters_of
+from .cuda_written import Written
 from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
 from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
@@ -34,7 +40,12 @@ from .host_program import host_lines, make_run
 from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
+from .resources import Resources
 from .signature import Signature
+from .stages import Stage
+from .target_cuda import TARGET as CUDA
+from .target_cuda import Compiled
+from .timelines import timeline_of
 from .translate_cuda import translate_cuda
 
 MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
@@ -68,6 +79,11 @@ class Emulated:
     @cached_property
     def program(self) -> Program:
         return emulating.load(self.made.text, self.arch)
+
+    @cached_property
+    def recording(self) -> Program:
+        """The program whose runs can be written down."""
+        return emulating.load(self.made.text, self.arch, record=True)
 
     def fitting(self, call: BoundCall) -> Emulated:
         """This, or the kernel without accesses that the addresses of the call's arrays are not multiples of."""
@@ -103,14 +119,30 @@ class Emulated:
         """Run every launch on the bound arrays."""
         self.run(call)
 
-    def run(self, call: BoundCall, *, sanitize: bool = False, count: bool = False) -> tuple[tuple[str, RunResult], ...]:
-        """Run every launch on the bound arrays: its kernel and what it left, faults and counters if asked for.
+    @property
+    def launches(self) -> int:
+        """How many kernels a call launches, at least."""
+        return len(self.made.kernels)
+
+    def record(self, call: BoundCall, block: int, *, alone: bool, sms: int) -> tuple[tuple[str, RunResult], ...]:
+        """Run every launch on a GPU of `sms` multiprocessors and write down what cluster `block` does, counted from the end if it is negative.
+
+        `alone`: no other cluster runs, and the results are not those of the kernel.
+        """
+        return self.run(call, record=block, alone=alone, sms=sms)
+
+    def run(
+        self, call: BoundCall, *, sanitize: bool = False, count: bool = False, requests: bool = False, record: int | None = None, alone: bool = False,
+        sms: int = MULTIPROCESSORS,
+    ) -> tuple[tuple[str, RunResult], ...]:  # fmt: skip
+        """Run every launch on the bound arrays: its kernel and what it left, faults, counters and requests on shared memory if asked for.
 
         Raises for the first fault, unless `sanitize`: then a launch that cannot end is the last one.
         """
         if (other := self.fitting(call)) is not self:
-            return other.run(call, sanitize=sanitize, count=count)
-        values = {**call.dims, **call.scalars, SMS: MULTIPROCESSORS}
+            return other.run(call, sanitize=sanitize, count=count, requests=requests, record=record, alone=alone, sms=sms)
+        values = {**call.dims, **call.scalars, SMS: sms}
+        program = self.program if record is None else self.recording
         arrays = {bound.spec.name: bound.array for bound in call.tensors}
         fresh = {bound.spec.name for bound in call.tensors if bound.spec.is_output}
         for buffer in (*call.signature.workspaces, *self.made.workspaces):
@@ -122,11 +154,13 @@ class Emulated:
             made, known = self.made.kernels[number], {**values, **bound}
             args = [self._argument(p, arrays, known) for p in made.params]
             grid = [evaluate(g, known) for g in made.grid]
-            emulated = self.program[made.name]
+            emulated = program[made.name]
             unwritten = [i for i, p in enumerate(made.params) if isinstance(p, Pointer) and p.name in fresh]
-            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "fresh": unwritten}
+            how: dict[str, Any] = {"shared_bytes": made.shared_bytes, "count": count, "requests": requests, "fresh": unwritten}
             if made.cluster != (1, 1, 1):
                 how["cluster"] = made.cluster
+            if record is not None:
+                how |= {"record": record % max(prod(grid) // prod(made.cluster), 1), "alone": alone}
             try:
                 result = emulated.run(grid, made.block, args, sanitize=True, **how) if sanitize else emulated(grid, made.block, args, **how)
             except FailedAssertion as failed:
@@ -169,9 +203,30 @@ class Emulated:
         notes = ("emulated thread by thread: correct, and slow", *remarks_of(self.passes))
         return CompileFacts(f"emulator of {self.arch}", False, self._passes_ms, 0.0, notes)
 
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the text (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
+
     def machine(self) -> Machine:
         """A GPU on paper of the architecture: what a report is about."""
         return machine_of(self.arch)
+
+    @cached_property
+    def _on_gpu(self) -> Compiled | Written:
+        """The same kernel compiled for a GPU, for what only its compiler knows; the text with a reason where that is not possible."""
+        options = Options(arch=self.arch, schedule=self.schedule or {})
+        try:
+            return CUDA.compile(self.kernel, options)
+        except TileError as error:
+            return CUDA.write(self.kernel, options, error.message)
+
+    def machine_code(self) -> tuple[Stage, ...]:
+        """What a GPU would run: compiled where NVRTC is installed, and never run here."""
+        return self._on_gpu.machine_code()
+
+    def resources(self, machine: Machine | None = None) -> Resources:
+        """What each launch would take of a multiprocessor, by NVRTC; none, and why, where it is not installed."""
+        return self._on_gpu.resources(machine or self.machine())
 
 
 class Inspected(Protocol):
@@ -201,20 +256,36 @@ class EmulateTarget:
 
     def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
         """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
-        return sanitized(kernel.ir.name, *self._run(kernel, args, arch, sanitize=True))
+        made, results = self._run(kernel, args, arch, sanitize=True)
+        return sanitized(kernel.ir.name, made.arch, results)
 
     def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
         """What a call of `kernel` does, counted."""
-        return counted(kernel.ir.name, *self._run(kernel, args, arch, count=True))
+        made, results = self._run(kernel, args, arch, count=True)
+        return counted(kernel.ir.name, made.arch, results)
 
-    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[str, tuple[tuple[str, RunResult], ...]]:
-        """The architecture and what each launch left, of a run on copies of `args`."""
+    def accesses(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Accessed:
+        """What the warps of a call of `kernel` ask of each tile in shared memory."""
+        made, results = self._run(kernel, args, arch, requests=True)
+        return accessed(kernel.ir.name, made.arch, made.layouts(), made.lines, results)
+
+    def timeline(self, kernel: Inspected, args: Sequence[Any], arch: str = "", machine: Machine | None = None) -> Timeline:
+        """Who copies, computes and waits in a call of `kernel`, with durations of `machine`: a GPU, by default one of the architecture."""
+        made, given = self._made(kernel, arch), [here(a) for a in args]
+        return timeline_of(made, lambda: on_copies(bind(kernel.signature, given, {})), machine or machine_of(made.arch))
+
+    @staticmethod
+    def _made(kernel: Inspected, arch: str) -> Emulated:
+        """The kernel for `arch`, else its own architecture, else the default one."""
         own = kernel.executable
         arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
+        return own if isinstance(own, Emulated) and own.arch == arch else Emulated(kernel.ir, arch, kernel.options.schedule)
+
+    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[Emulated, tuple[tuple[str, RunResult], ...]]:
+        """What ran, on copies of `args`, and what each launch left."""
         call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
-        if not isinstance(own, Emulated) or own.arch != arch:
-            own = Emulated(kernel.ir, arch, kernel.options.schedule)
-        return arch, own.run(call, **how)
+        made = self._made(kernel, arch).fitting(call)
+        return made, made.run(call, **how)
 
 
 TARGET = EmulateTarget()

@@ -6,6 +6,7 @@ A target is an object with `name`, `usable()` and `compile(kernel, options)` (se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -64,19 +65,26 @@ def get_target(name: str) -> Target:
     return _load(value)
 
 
+def why_not_run(name: str) -> str:
+    """Why nothing that the target `name` compiles can run on this machine (CUDA where there is no GPU), or ""."""
+    own: Callable[[], str] | None = getattr(get_target(name), "why_not_run", None)
+    return own() if own is not None else ""
+
+
 def emulator() -> Any:
     """The emulator, which also says what a kernel does wrong and what it moves (`sanitize`, `count`). Raises UnsupportedError where it cannot run."""
     return choose_target("emulate")
 
 
-def choose_target(name: str) -> Target:
+def choose_target(name: str, *, is_to_run: bool = True) -> Target:
     """The target `name`, or for "" the compiler's, or without a compiler the interpreter, with a notice.
 
+    Not `is_to_run`: a target is good enough if it can write its text (`writes`), even where nothing compiles that.
     Raises: UnsupportedError with the reason if a target that was asked for cannot be used on this machine.
     """
     if name:
         target = get_target(name)
-        why = target.usable()
+        why = target.usable() if is_to_run or not getattr(target, "writes", False) else ""
         if why:
             install = str(getattr(target, "install", ""))
             raise UnsupportedError(f"target {name!r} cannot be used here: {why}", hint=install or 'target="interpret" runs everywhere, slowly')

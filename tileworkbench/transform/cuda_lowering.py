@@ -27,6 +27,7 @@ from .index_loops import index_loops
 from .insert_barriers import insert_barriers
 from .keep_values import keep_values
 from .late_sums import late_sums
+from .lay_tiles import lay_tiles
 from .loops_of_roles import loops_of_roles
 from .lowering import Step
 from .meet_outside import meet_outside
@@ -44,6 +45,7 @@ from .refuse_explicit import refuse_explicit
 from .roles_of_threads import roles_of_threads
 from .send_tiles import send_tiles
 from .share_tiles import share_tiles
+from .spare_digits import spare_digits
 from .specialise_warps import specialise_warps
 from .split_grid_syncs import split_grid_syncs
 from .spread_groups import spread_groups
@@ -53,6 +55,7 @@ from .start_copies import start_copies
 from .start_early import start_early
 from .start_sums import start_sums
 from .take_turns import take_turns
+from .trade_in_quads import trade_in_quads
 from .unroll_explicit import unroll_explicit
 from .widen_accesses import widen_accesses
 from .widen_floats import widen_floats
@@ -86,6 +89,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(meet_outside, because="insert_barriers puts them where they are needed, also into branches of single threads"),
         Step(expand_collectives, because="what a block finds out passes through a tile, with barriers of its own"),
         Step(raster_blocks),
+        Step(lay_tiles, because="form_tiles must leave alone what the author laid out"),
         Step(for_arch(form_tiles, arch), because="what runs ahead is written as it will lie"),
         Step(for_arch(late_sums, arch), because="speaks of loops that nobody has divided yet"),
         Step(for_arch(pad_rows, arch if aligned else 80), because="the tensor copy engine takes what this makes"),
@@ -109,10 +113,12 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(expand_prints, because="makes flat accesses, also to 4-bit elements"),
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(for_arch(widen_accesses, aligned), because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
+        Step(trade_in_quads, because="sees what threads store of a row"),
         Step(for_arch(start_early, arch), because="comes before all that a thread does"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic on floats"),
+        Step(spare_digits, because="sees which values are rounded"),
         Step(narrow_indices, because="after the last step that speaks of indices as such"),
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..analysis.access import flat_offset
 from ..analysis.linear import to_expr
-from ..analysis.tile_forms import form_offset
+from ..analysis.tile_forms import form_offset, order_offset
 from ..base.dtypes import BOOL, INDEX
 from ..base.errors import TileBoundsError, UnsupportedError
 from ..ir.build import TRUE, both, cast, choose, every, index
@@ -23,7 +23,7 @@ from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, const
 from ..ir.lowered import Address, AtomicOp, Element, SetElement
 from ..ir.node import replace
 from ..ir.stmt import Atomic, Evaluate, If, Kernel, Launch, Let, Region, Stmt, Store
-from ..ir.tile_form import TileForm
+from ..ir.tile_form import TileForm, TileOrder
 from .scoped import Result, Scoped
 
 
@@ -36,10 +36,13 @@ class _Flatten(Scoped):
     def __init__(self) -> None:
         super().__init__()
         self.forms: dict[Buffer, TileForm] = {}
+        self.orders: dict[Buffer, TileOrder] = {}
         self.threads = False  # whether the launch is the program of each of several threads
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
-        form = self.forms.get(buffer)
+        form, order = self.forms.get(buffer), self.orders.get(buffer)
+        if order is not None:
+            return self.expr(order_offset(order, indices))
         return flat_offset(buffer, indices) if form is None else self.expr(form_offset(form, indices))
 
     def on_expr(self, expr: Expr) -> Expr:
@@ -68,6 +71,7 @@ class _Flatten(Scoped):
     def stmt(self, stmt: Stmt) -> Result:
         if isinstance(stmt, Launch):
             self.forms = {form.buffer: form for form in stmt.forms}
+            self.orders = {order.buffer: order for order in stmt.orders}
             self.threads = stmt.threads_used
         if not isinstance(stmt, Store):
             return super().stmt(stmt)

@@ -11,6 +11,7 @@ Requires: products as tile operations.  Preserves: everything else.
 
 from __future__ import annotations
 
+from ..analysis.asked_layouts import asked_layouts
 from ..analysis.matrix_units import product_unit
 from ..analysis.tile_forms import span_of
 from ..ir.expr import AddressOf, Buffer
@@ -43,7 +44,7 @@ def _formed(launch: Launch, arch: int) -> Launch:
         n.buffer.root for n in nodes if isinstance(n, Print) and n.buffer is not None
     }
     fixed |= {b.root for b in launch.allocs if b.view_of is not None} | {form.buffer for form in launch.forms}
-    asked = _asked(launch)
+    asked = {name: wish.span or 0 for name, wish in asked_layouts(launch).items()}  # 0: rows as they are, and a layout of the author's own
     made = []
     for buffer in read:
         if buffer.scope not in ("shared", "fragment") or buffer in fixed:
@@ -57,13 +58,3 @@ def _formed(launch: Launch, arch: int) -> Launch:
 def _span(buffer: Buffer) -> int:
     span = span_of(buffer)
     return span if span and buffer.static_shape()[-2] % _ROWS == 0 else 0
-
-
-def _asked(launch: Launch) -> dict[str, int]:
-    """Buffer's name -> the bytes of a row that the author asked for: 0 for rows as they are, and for a layout of the author's own."""
-    asked = {}
-    for hint, text in launch.hints:
-        for item in text.split(", ") if hint == "annotate_layout" and text else ():
-            name, _, span = item.partition(" ")
-            asked[name] = int(span or 0)
-    return asked

@@ -24,6 +24,9 @@ from .names import Names
 from .scoped import Result, Scoped
 
 _MOST = 16  # sums at once: half of the vector registers hold them, the rest what is read
+# of elements under four bytes, whose cache line serves several steps: rows that lie whole pages apart share a set of L1, and it has to hold them all.
+# bfloat16, 4096 x 4096 on a Xeon with 12 ways: 8 rows read 24.4 GB/s, 16 rows 22.4; float32 is 2 % faster with 16 (2026-12-01, bench cpu gemv)
+_MOST_NARROW = 8
 
 
 def jam_rows(kernel: Kernel) -> Kernel:
@@ -43,8 +46,9 @@ class _Jam(Scoped):
         if not isinstance(stmt, Loop) or stmt.simd or stmt.step != 1 or stmt.label or not is_const(stmt.start, 0) or not isinstance(stmt.stop, Const):
             return stmt
         rows = int(stmt.stop.value)
-        many = next((m for m in range(min(_MOST, rows), 1, -1) if rows % m == 0), 1)
         parts = _parts(stmt.body)
+        most = _MOST if parts is None or _is_wide(parts[1]) else _MOST_NARROW
+        many = next((m for m in range(min(most, rows), 1, -1) if rows % m == 0), 1)
         if many == 1 or parts is None or not self.is_apart(stmt, parts):
             return stmt
         first, inner, last = parts
@@ -103,3 +107,8 @@ def _parts(body: Body) -> tuple[Body, Loop, Body] | None:
         return None
     fits = all(isinstance(s, Let) or isinstance(s, SetElement) and s.buffer in sums for s in inner.body)
     return (first, inner, last) if fits and isinstance(inner.stop, Const) else None
+
+
+def _is_wide(loop: Loop) -> bool:
+    """Whether all that the loop reads has elements of four bytes and more."""
+    return all(n.buffer.dtype.bits >= 32 for n in walk(loop) if isinstance(n, Element))

@@ -3,12 +3,14 @@
 Before:  launch grid(8) threads(128) tx: for r in unroll(0, 4): ...
 After:   grid (8) x 128 threads, shared [s at 0]: let tx = twb_thread_x(); var x_r[4]; for r in 0..4 unrolled: ...
 
-A view has the place of the buffer that it views.
+A view has the place of the buffer that it views. `T.annotate_min_blocks_per_sm` bounds the registers of a thread.
 
 Requires: flat accesses, no tile operations.  Preserves: everything else.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from ..analysis.uses import uses, views
 from ..base.dtypes import INDEX, DType
@@ -22,6 +24,8 @@ from ..ir.stmt import For, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names, with_fixed_end
 from .share_tiles import ALIGN, alignment_of
 from .stay_on_chip import KIND as BLOCKS
+
+MOST_THREADS = 2048  # of a multiprocessor. Source: CUDA C++ Programming Guide, compute capability 8.0 and 9.0
 
 
 def place_threads(kernel: Kernel) -> Kernel:
@@ -77,4 +81,9 @@ def _grid(launch: Launch, name: str) -> Grid:
             tiles.append(Tile(view, 0))
     body = (*head, *launch.body)
     grid = Grid(name, launch.block_vars, launch.grid, tuple(tiles), body, offset, threads=launch.threads, span=launch.span)
-    return replace(grid, views=launch.views, remarks=launch.remarks, cluster=launch.cluster)
+    return replace(grid, views=launch.views, remarks=launch.remarks, cluster=launch.cluster, together=_together(launch))
+
+
+def _together(launch: Launch) -> int:
+    """How many blocks of a launch its author wants on a multiprocessor at least (0: not said), of those whose threads fit."""
+    return min(int(dict(launch.hints).get("annotate_min_blocks_per_sm", 0)), MOST_THREADS // prod(launch.threads))

@@ -218,8 +218,8 @@ class _Specialise:
         return tuple(out)
 
     def load(self, slot: _Slot, known: dict[Var, Expr], loop_var: Expr | None) -> Body:
-        """Wait until the version is free, say how many bytes come, and start them."""
-        span = slot.copies[-1].copy.span
+        """Wait until the version is free, say how many bytes come, and start them: each copy's boxes are of its own line."""
+        span = slot.copies[0].copy.span
         lets, version, parity = slot.place(slot.count(0, loop_var), self.names)
         out: list[Stmt] = [*lets]
         if slot.is_repeated:
@@ -227,10 +227,10 @@ class _Specialise:
             out.append(_barrier("twb_mbarrier_wait", slot.empty, version, before))
         out.append(_barrier("twb_mbarrier_arrive_expect", slot.full, version, Const(slot.bytes, INT32)))
         for c, part in zip(slot.copies, slot.parts, strict=True):
-            out += self.boxes(c, part, slot, version, known)
+            out += (replace(s, span=c.copy.span) for s in self.boxes(c, part, slot, version, known))
         if slot.counters is not None:
-            out.append(_counted(slot.counters[0]))
-        return tuple(replace(s, span=span) for s in out)
+            out.append(replace(_counted(slot.counters[0]), span=slot.copies[-1].copy.span))
+        return tuple(s if s.span is not None else replace(s, span=span) for s in out)
 
     def boxes(self, c: TensorCopy, part: Part | None, slot: _Slot, version: Expr, known: dict[Var, Expr]) -> Body:
         """The loads that fill a tile, or a part of it in every block of the cluster."""

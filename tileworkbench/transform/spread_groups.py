@@ -172,7 +172,8 @@ class _Block(SpreadExplicit):
         allocs = (*held.values(), *(b for b in old.allocs if b not in held), *(b for p in parties for b in p.scratch))
         forms = tuple(form for form in old.forms if form.buffer not in held)
         whole = (*self.start, *lets, *self.begin(), *body, *end)
-        return replace(old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=whole, forms=forms, views=tuple(self.views))
+        tiles = (*self.held(), *(tile for role in self.roles_of.values() for tile in role.held(role.groups.first * GROUP)))
+        return replace(old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=whole, forms=forms, views=tuple(self.views), held=tiles)
 
     def begin(self) -> Body:
         """The first thread starts the barriers, then all meet; where blocks reach each other's memory, those of the cluster."""

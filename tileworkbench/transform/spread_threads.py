@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.fragments import Placement, cells_at, place_fragments, reads_back
+from ..analysis.held import held_tiles
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
 from ..base.dtypes import INT32, DType
@@ -50,7 +51,7 @@ from ..ir.stmt import (
     Sync,
     While,
 )
-from ..ir.tile_form import TileForm
+from ..ir.tile_form import HeldTile, TileForm
 from ..layout.fragments import Fragment, own_registers
 from .barriers import leaves, meets_first, runs, sharing
 from .certain_regions import certain_regions
@@ -94,6 +95,7 @@ class Spread:
         self.certain = {id(region) for region in certain}  # which live as long as the kernel
         body = launch.body if self.roles is None else self.roles.consumers
         self.place: Placement = place_fragments(replace(launch, body=body), arch)
+        self.operations = [n for s in body for n in walk(s) if isinstance(n, (Gemm, Reduce))]
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
         for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
@@ -105,7 +107,7 @@ class Spread:
         self.sharing = sharing(launch.places)
         self.sends = sends(launch)
         self.sent = {n.src.buffer.root for n in self.sends if n.stage is None}  # what the tensor copy engine may still read
-        groups = [n for s in body for n in walk(s) if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
+        groups = [n for n in self.operations if isinstance(n, Gemm) and self.place.units[id(n)].kind == "wgmma"]
         self.factors = {r.buffer.root for n in groups for r in (n.a, n.b)} | self.sent  # what warp groups read past the threads' own view of memory
         self.start: list[Stmt] = []  # what every thread does first
         self._group: Var | None = None
@@ -117,8 +119,12 @@ class Spread:
         kept = tuple(b for b in self.old.allocs if b not in self.arrays)
         allocs = (*self.arrays.values(), *kept, *self.scratch)
         forms = tuple(form for form in self.forms if form.buffer not in self.arrays)
-        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms)
+        launch = replace(self.old, thread_vars=self.vars, threads_used=True, allocs=allocs, body=body, forms=forms, held=self.held())
         return launch if self.roles is None else in_roles(launch, self.roles, self.names)
+
+    def held(self, first_thread: int = 0) -> tuple[HeldTile, ...]:
+        """Where the fragments are, for who looks at the program."""
+        return held_tiles(self.place, self.operations, first_thread)
 
     @property
     def forms(self) -> tuple[TileForm, ...]:

@@ -13,6 +13,9 @@ equal distances from the ends of that dim do the same together:
 
 After:   for near in blocks(cta, 256): for turn in pair(0, 2): let bx = near % 8 if turn == 0 else 15 - near % 8; let by = near // 8; body
 
+Pairs may still differ by a step or two. Where a multiprocessor would get the same pair of each row of blocks, pairs are counted on from row to row:
+(near + by) % 8 in place of near % 8.
+
 Requires: a launch of which one block fills a multiprocessor.
 """
 
@@ -25,7 +28,7 @@ import numpy as np
 from ..analysis.fragments import numbers
 from ..base.dtypes import INDEX
 from ..ir.bodies import heads
-from ..ir.build import cast, floordiv, index, maximum, mul
+from ..ir.build import add, cast, floordiv, floormod, index, maximum, mul
 from ..ir.device import SMS
 from ..ir.expr import Binary, Const, Expr, Load, Select, Var
 from ..ir.node import replace, walk
@@ -50,11 +53,21 @@ def stay_on_chip(launch: Launch, names: Names) -> Launch:
         return launch
     extent = int(count.value)
     near, turn, var = names.var("near"), names.var("turn"), launch.block_vars[dim]
-    far = Binary("sub", index(extent - 1), near)
-    turns: Expr = index(2) if extent % 2 == 0 else Binary("min", index(2), Binary("sub", index(extent), mul(near, index(2))))
-    which = Let(var, Select(Binary("eq", turn, index(0)), near, far), span=launch.span)
-    body = (For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),)
-    grid = (*launch.grid[:dim], index(-(-extent // 2)), *launch.grid[dim + 1 :])
+    pairs, pair, shifted = -(-extent // 2), near, list[Stmt]()
+    if MULTIPROCESSORS % pairs == 0 and not _are_alike(launch, dim, extent):
+        row: Expr = index(0)
+        for other in (v for d, v in enumerate(launch.block_vars) if d != dim):
+            row = add(row, other)
+        pair = names.var("pair")
+        shifted.append(Let(pair, floormod(add(near, row), index(pairs)), span=launch.span))
+    far = Binary("sub", index(extent - 1), pair)
+    turns: Expr = index(2) if extent % 2 == 0 else Binary("min", index(2), Binary("sub", index(extent), mul(pair, index(2))))
+    which = Let(var, Select(Binary("eq", turn, index(0)), pair, far), span=launch.span)
+    body = (
+        *shifted,
+        For(turn, index(0), turns, (which, *launch.body), kind=PAIR, span=launch.span),
+    )
+    grid = (*launch.grid[:dim], index(pairs), *launch.grid[dim + 1 :])
     block_vars = (*launch.block_vars[:dim], near, *launch.block_vars[dim + 1 :])
     return _staying(replace(launch, grid=grid, block_vars=block_vars, body=body), names)
 
@@ -102,17 +115,29 @@ def _uneven_dim(launch: Launch) -> int | None:
     return None if any(_asks(e, loaded) or any(isinstance(n, Load) for n in walk(e)) for e in asked) else uneven[0]
 
 
+def _are_alike(launch: Launch, dim: int, extent: int) -> bool:
+    """Whether all pairs of blocks along `dim` make the same turns."""
+    turns = _turns(launch, dim, extent)
+    return bool(np.ptp(turns + turns[::-1]) == 0)
+
+
 def _mean_turns(launch: Launch, dim: int, extent: int) -> float:
     """How many turns the loops that differ along `dim` make in a block, on the average; 1 if that is not known."""
+    return max(1.0, float(np.mean(_turns(launch, dim, extent))))
+
+
+def _turns(launch: Launch, dim: int, extent: int) -> Array:
+    """Turns of the loops that differ along `dim` for each block along it, as far as they are known."""
     known: dict[str, Array] = {launch.block_vars[dim].name: np.arange(extent)}
-    turns = 0.0
+    turns: Array = np.zeros(extent, np.int64)
     for node in walk(launch):
         if isinstance(node, Let) and (value := numbers(node.value, known)) is not None:
             known[node.var.name] = value
         elif isinstance(node, (For, PipelinedFor)) and any(_asks(e, set(known)) for e in (node.start, node.stop)):
             start, stop = numbers(node.start, known), numbers(node.stop, known)
-            turns += float(np.mean(stop - start)) if start is not None and stop is not None else 0.0
-    return max(1.0, turns)
+            if start is not None and stop is not None:
+                turns = turns + (stop - start)
+    return turns
 
 
 def is_even(launch: Launch) -> bool:

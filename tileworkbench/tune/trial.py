@@ -12,44 +12,22 @@ from __future__ import annotations
 import functools
 import pickle
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import ExpectationError, TileError
-from ..ir.stmt import Kernel
 from ..runtime.arrays import library_of
-from ..runtime.compiling import compile_ir
+from ..runtime.code import Code
+from ..runtime.compiling import build
 from ..runtime.kernel import JITKernel
-from ..runtime.options import Options
 from ..runtime.profiler import assert_close
 from ..runtime.timing import measure
 from .candidate import Status
 
 FINAL_ROUNDS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A kernel as what it is made of."""
-
-    ir: Kernel
-    options: Options
-    outputs: tuple[int, ...]
-    returns_tuple: bool
-    schedule: Mapping[str, Any]
-
-    @staticmethod
-    def of(kernel: JITKernel) -> Code:
-        """The parts of `kernel`. Its threads are settled here: another process may count other cores."""
-        options = replace(kernel.options, target=kernel.target, out_idx=(), num_threads=kernel.num_threads, verbose=False)
-        return Code(kernel.ir, options, tuple(kernel.out_idx), kernel.signature.returns_tuple, dict(kernel.schedule))
-
-    def build(self) -> JITKernel:
-        """The kernel, built here. Raises what compiling raises."""
-        return compile_ir(self.ir, self.options, outputs=self.outputs, returns_tuple=self.returns_tuple, schedule=self.schedule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +122,7 @@ class Outcome:
 def build_all(trial: Trial) -> list[JITKernel] | Outcome:
     """The kernels, or why they cannot be built here."""
     try:
-        return [pickle.loads(code).build() for code in trial.codes]
+        return [build(pickle.loads(code)) for code in trial.codes]
     except Exception as error:
         return Outcome("does not compile", reason_of(error))
 

@@ -33,7 +33,7 @@ from ..layout.atoms import Atom
 from ..layout.banks import CacheShape, false_sharing
 from ..layout.tile_layout import TileLayout
 from ..model.line_sharing import shared_lines, writers
-from ..model.placement import BufferLayout, l1_of, layout_of, layouts_of
+from ..model.placement import BufferLayout, LayoutProvider, l1_of, layout_of, layouts_of
 from .layout_parts import Mode, Panel, modes_of, panel_data
 from .layout_scene import draw_panels
 from .scene import Cells, Scene
@@ -156,7 +156,7 @@ def layout_view(
             return _buffer_view(what, lines, by)
         case _:
             found = layout_of(what, buffer, machine, dims=dims) if buffer else _first_on_chip(what, machine, dims)
-            if machine is None and lines is None:
+            if machine is None and lines is None and not isinstance(getattr(what, "executable", what), LayoutProvider):
                 lines = CPU_LINES
             return _buffer_view(found, lines, by)
 
@@ -182,6 +182,7 @@ def sharing_view(kernel: Any, buffer: str, *, machine: Machine | None = None, di
 
 
 _MOST_LIT = 2048
+_LINE = 90  # characters
 CPU_LINES = CacheShape("L1", 64, 64, 12, "a core with 48 KiB; give machine=... for another")
 
 
@@ -193,12 +194,22 @@ def _first_on_chip(kernel: Any, machine: Machine | None, dims: Mapping[str, int]
 
 
 def _buffer_view(found: BufferLayout, cache: CacheShape | None, by: str) -> LayoutView:
-    facts = (f"{found.role}, {found.dtype}{list(found.shape)}; {found.source}: {found.why}", *_cache_facts(found.layout, cache))
+    facts = (*_about(found), *_cache_facts(found.layout, cache))
     has_place = found.layout.place is not None
     own = {"accumulators": found.layout.slot_name, "scratch memory": found.layout.owner_name}.get(found.role, "")
     chosen = by or own or (("line" if cache is not None else "bank") if has_place else "")
     view = _view(found.buffer, (Panel(found.buffer, found.layout),), cache, chosen, facts)
     return replace(view, buffer=found.buffer.partition(" ")[0], span=found.span)
+
+
+def _about(found: BufferLayout) -> list[str]:
+    """What is to be said of a buffer, in lines that a picture has room for."""
+    first, *rest = found.why.split("; ")
+    lines = [f"{found.role}, {found.dtype}{list(found.shape)}; {found.source}: {first}"]
+    for part in rest:
+        fits = len(lines[-1]) + len(part) < _LINE
+        lines[-1:] = [f"{lines[-1]}; {part}"] if fits else [lines[-1], part]
+    return lines
 
 
 def _cache_facts(layout: TileLayout, cache: CacheShape | None) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from ..layout.algebra import Table
 from ..layout.banks import RULE
 from ..layout.finder import Candidate, Found
 from ..layout.tile_layout import TileLayout
+from .annotating import with_layout
 from .layout import LayoutView
 from .layout_parts import Panel
 from .scene import AnyMark, Rect, Scene, Text
@@ -71,6 +72,22 @@ class FinderView(View):
         """The best of each kind, best first."""
         picked = [c for kind in _KINDS for c in [x for x in self.found.candidates if x.kind == kind][: self.limit]]
         return tuple(c for c in self.found.candidates if c in picked)
+
+    def chosen(self, layout: str = "") -> Candidate:
+        """The best candidate, or the one called `layout`. Raises: KeyError for one that was not tried or cannot be."""
+        found = [c for c in self.found.candidates if not layout or c.layout.name == layout]
+        if not found:
+            raise KeyError(f"no layout of {self.found.buffer} is called {layout!r}; there are {', '.join(c.layout.name for c in self.shown)}, ...")
+        return found[0]
+
+    def apply(self, text: str, layout: str = "") -> str:
+        """`text`, the cell (or file) with the kernel, with the best layout, or the one called `layout`, written into it as `T.annotate_layout`.
+
+        An annotation of the tile that is there is replaced. In a notebook the button "apply to cell" does it.
+        Raises: TileValueError where the allocation cannot be found in `text`, KeyError for a layout that is not there.
+        """
+        line = self.found.span.line if self.found.span is not None else 0
+        return with_layout(text, self.found.buffer, self.chosen(layout).annotation(self.found.buffer), line)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         head = ["layout", "kind", *(a.name for a in self.found.accesses), "wavefronts", "excess", "instructions", "bytes"]
@@ -132,7 +149,14 @@ class FinderView(View):
             ]
             head = ["access", "times", "bytes a thread", "wavefronts", "excess", "line", "how threads share it"]
             details[c.layout.name] = {"caption": f"{c.layout.name}: {c.annotation(self.found.buffer)}", "head": head, "rows": rows, "left": 1}
-        return {"module": "scene", "title": self.title, "text": str(self), "scene": self.scene().to_json(), "details": details}
+        best = self.found.best
+        button = {
+            "text": "apply to cell",
+            "name": f"write {best.layout.name} into the kernel",
+            "message": {"type": "apply", "layout": best.layout.name},
+        }
+        about = {"module": "scene", "title": self.title, "text": str(self), "scene": self.scene().to_json(), "details": details}
+        return {**about, "buttons": [button]}
 
 
 def finder_view(found: Found, limit: int = 1) -> FinderView:
@@ -180,7 +204,9 @@ def _phase_cells(access: Access, request: int, bits: int, rows: int) -> tuple[tu
     r, c = one.rows.array()[0][:group], one.columns.array()[0][:group]
     r, c = r[r >= 0], c[r >= 0]
     top = max(int(r.min()) // 8 * 8, 0) if len(r) else 0
-    cells = [(int(a) - top, int(b) + i) for a, b in zip(r, c, strict=True) for i in range(one.cells) if a - top < rows]
+    down, across = int(one.down), int(not one.down)
+    cells = [(int(a) - top + i * down, int(b) + i * across) for a, b in zip(r, c, strict=True) for i in range(one.cells)]
+    cells = [cell for cell in cells if cell[0] < rows]
     return tuple(cells), top
 
 

@@ -14,6 +14,7 @@ from ..base.span import Span
 from ..model.report import Report, percent
 from ..model.steps import LoopSteps, loop_steps
 from ..model.values import show
+from ..runtime.resources import HEAD, Resources
 from .crumbs import Crumb, numbered
 from .roofline import Roofline
 from .scene import Scene
@@ -27,6 +28,7 @@ from .waterfall import WaterfallView
 SECTIONS = ("roofline", "waterfall", "traffic", "source")
 SOURCE_BYTES = 45_000  # of the HTML of a generated text, about
 LINE_BYTES, LETTER_BYTES = 170, 3.2  # that one of its lines takes, and each letter: colours and links to the author's line
+BADGE = "border: 1px solid #b06a1e; color: #b06a1e; border-radius: 9px; padding: 0 8px; font-size: 12px; white-space: nowrap"
 _OK, _BAD = "#1a7f37", "#cf222e"
 
 
@@ -34,7 +36,8 @@ _OK, _BAD = "#1a7f37", "#cf222e"
 class Panel(View):
     """A result, ready to show. `checks` are (text, holds) of tests on the result; `show` picks sections; `earlier` are runs to draw as crumbs.
 
-    `steps`, where it is given, splits the bytes over loop steps; `cell` is the text that the author ran, kept for crumbs.
+    `steps`, where it is given, splits the bytes over loop steps; `cell` is the text that the author ran, kept for crumbs. `badge` says where the
+    launch ran, if not on the machine of the report ("emulated"), or that nothing ran; `resources` is what a GPU's compiler says of each launch.
     """
 
     report: Report
@@ -48,6 +51,8 @@ class Panel(View):
     theme: str = "light"
     steps: LoopSteps | None = None
     cell: str = ""
+    badge: str = ""
+    resources: Resources | None = None
 
     @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
@@ -77,7 +82,11 @@ class Panel(View):
 
     def __str__(self) -> str:
         r = self.report
-        parts = [str(r), *(f"  {'ok  ' if holds else 'FAIL'} {text}" for text, holds in self.checks), *(f"  note: {n}" for n in self.notes)]
+        first, _, rest = str(r).partition("\n")
+        parts = [f"{first} [{self.badge}]" if self.badge else first, rest]
+        if self.resources is not None:
+            parts += [f"  each launch, by {self.resources.by}", *(f"    {line}" for line in str(self.resources).splitlines())]
+        parts += [*(f"  {'ok  ' if holds else 'FAIL'} {text}" for text, holds in self.checks), *(f"  note: {n}" for n in self.notes)]
         if "roofline" in self.show:
             parts += ["", str(self.roofline)]
         if "waterfall" in self.show:
@@ -96,7 +105,7 @@ class Panel(View):
     def with_picture(self, shown: str) -> str:
         """The fragment with `shown` (HTML) where the roofline goes."""
         r = self.report
-        parts = [self._head(), self._facts()]
+        parts = [self._head(), self._facts(), self._resources()]
         if "roofline" in self.show:
             parts.append(f'<div style="margin: 8px 0; max-width: 760px">{shown}</div>')
             parts.append(_fold("numbers of the roofline", _levels(r)))
@@ -129,8 +138,22 @@ class Panel(View):
         return {
             "module": "panel", "title": self.title, "text": str(self.report), "verdict": self.report.verdict, "place": self._place,
             "facts": [list(fact) for fact in self._fact_list()], "checks": [list(check) for check in self.checks],
-            "notes": [*self.notes, *_cache_note(self.report)], "views": views,
+            "notes": [*self.notes, *_cache_note(self.report)], "views": views, "badge": self.badge, "table": self._table,
         }  # fmt: skip
+
+    @property
+    def _table(self) -> dict[str, Any] | None:
+        """The resources for the browser."""
+        r = self.resources
+        return {"caption": f"each launch, by {r.by}, on {r.machine}", "head": list(HEAD), "rows": r.rows} if r is not None else None
+
+    def _resources(self) -> str:
+        """The resources as a table."""
+        made = self._table
+        if made is None:
+            return ""
+        body = table(made["head"], [[escape(cell) for cell in row] for row in made["rows"]], caption=escape(made["caption"]))
+        return f'<div style="overflow-x: auto; margin-top: 6px">{body}</div>'
 
     def _source(self) -> str:
         """The generated text, or so many of its lines that a notebook stays small."""
@@ -149,7 +172,7 @@ class Panel(View):
 
     def _head(self) -> str:
         r = self.report
-        name = f'<span style="{FADED}">{escape(self._place)}</span>'
+        name = f'<span style="{FADED}">{escape(self._place)}</span>' + (f' <span style="{BADGE}">{escape(self.badge)}</span>' if self.badge else "")
         return f'<div style="font-size: 16px; font-weight: 600; margin: 2px 0">{escape(r.verdict)}</div><div style="margin-bottom: 6px">{name}</div>'
 
     @property
@@ -162,8 +185,7 @@ class Panel(View):
     def _fact_list(self) -> list[tuple[str, str]]:
         """Time, rate, work and compulsory bytes."""
         r = self.report
-        kind = "measured" if r.measured is not None else "predicted"
-        facts = [(f"time, {kind}", str(r.time)), (f"rate, {kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
+        facts = [(f"time, {r.kind}", str(r.time)), (f"rate, {r.kind}", f"{'' if r.measured else '~'}{show(r.rate.value, 'FLOP/s')}")]
         if r.measured is not None:
             facts.append(("time, predicted", str(r.predicted)))
         facts.append(("work", show(r.counts.total_flops, "FLOP")))
@@ -194,15 +216,15 @@ class Panel(View):
 
 def _cache_note(r: Report) -> list[str]:
     """Why DRAM moves nothing, where it moves nothing."""
-    if r.measured is None or not r.traffic.stays_in_cache:
+    if r.measured is None or not r.is_warm or not r.traffic.stays_in_cache:
         return []
     cold = next((x.cold_bytes for x in r.levels if x.name == "DRAM"), 0.0)
     return [f"the data fit in the last cache: repeated launches move nothing at DRAM, the first one ~{show(cold, 'B')}"]
 
 
 def _level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
-    """The levels as a table: head and rows."""
-    rows = []
+    """The levels as a table: head and rows; what counters saw has a column where they saw anything."""
+    rows, counts = [], []
     for level in r.levels:
         size = show(level.bytes, "B")
         intensity = f"{level.intensity:.3g}" if level.intensity is not None else "-"
@@ -210,10 +232,16 @@ def _level_rows(r: Report) -> tuple[list[str], list[list[str]]]:
         fetched = f"~{show(level.allocate_bytes, 'B')}" if level.allocate_bytes else "-"
         kind = "measured" if level.roof.measured else "stated"
         size = size if level.is_counted else f"~{size}"
+        seen = r.counters.moved(level.name) if r.counters is not None else None
+        counts.append(show(seen, "B") if seen is not None else "-")
         rows.append([level.name, f"{level.roof} {kind}", size, fetched, intensity, ridge, percent(r.shares[level.name])])
     kind = "measured" if r.peak.measured else "stated"
     rows.append(["compute", f"{r.peak} {kind}", "-", "-", "-", "-", percent(r.shares["compute"])])
-    return ["level", "roof", "bytes", "fetched for stores", "FLOP/byte", "ridge", "reached"], rows
+    head = ["level", "roof", "bytes", "fetched for stores", "FLOP/byte", "ridge", "reached"]
+    if any(c != "-" for c in counts):
+        head.insert(3, "counted")
+        rows = [[*row[:3], seen, *row[3:]] for row, seen in zip(rows, [*counts, "-"], strict=True)]
+    return head, rows
 
 
 def _levels(r: Report) -> str:

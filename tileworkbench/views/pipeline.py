@@ -1,10 +1,12 @@
 """Who copies, who computes and who waits, as rows over time.
 
-    view = pipeline(report, kernel.ir)
+    view = pipeline(report, kernel.ir)                      # predicted
+    view = pipeline(kernel.timeline(A, B))                  # emulated: order from a run
     print(view)
 
 A row for each buffer of each stage (the transfer, the flight of its data, and how long the buffer stays full), and one for each unit that computes or
-stores. Waits are hatched. An event's mark carries the author's line, so that choosing it lights the line in the source.
+stores. Waits are hatched; those that cost nothing (for a free stage, for products of one's own) are faint. An event's mark carries the author's line,
+so that choosing it lights the line in the source.
 """
 
 from __future__ import annotations
@@ -26,17 +28,20 @@ from .scene import Scene
 from .view import View, text_table
 from .widths import cut_to, text_width
 
-LEFT, WIDE, ROW, GAP = 168.0, 760.0, 17.0, 46.0
+LEFT, WIDE, ROW, GAP, TOP = 168.0, 760.0, 17.0, 46.0, 60.0
 COPIES = ("copy", "flight", "held")
 MAX_FRAMES = 4  # a step in close-up; later ones repeat
+MANY = 250  # events, of which fewer steps are shown in close-up: a page stays small
+SHOWN = 8  # steps that are drawn, or two rounds of the stages
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineView(View):
-    """One block's timeline. `others` are the same loop with other numbers of stages."""
+    """One block's timeline. `others` are the same loop with other numbers of stages, predicted; `note` says why it is not what was asked for."""
 
     timeline: Timeline
     others: tuple[Timeline, ...] = ()
+    note: str = ""
 
     @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
@@ -47,21 +52,23 @@ class PipelineView(View):
         """The numbers of the timeline, its events, and the steady time of a step by number of stages. Times in seconds."""
         t = self.timeline
         return {
-            "bound": t.bound, "verdict": t.verdict, "source": t.source, "stages": t.stages, "steps": t.total_steps, "seconds": t.seconds,
+            "note": self.note, "bound": t.bound, "verdict": t.verdict, "source": t.source, "stages": t.stages, "steps": t.total_steps,
+            "seconds": t.seconds,
             "steady_seconds": t.steady_seconds, "steady_wait": t.steady_wait, "prologue_seconds": t.prologue_seconds,
             "epilogue_seconds": t.epilogue_seconds, "exposed_seconds": t.exposed_seconds, "busy": {lane: t.busy(lane) for lane in t.lanes},
             "by_stages": {x.stages: x.steady_seconds for x in self.others},
             "events": [
-                {"lane": e.lane, "kind": e.kind, "name": e.name, "start": e.start, "end": e.end, "step": e.step, "slot": e.slot, "why": e.why}
+                {"lane": e.lane, "kind": e.kind, "name": e.name, "start": e.start, "end": e.end, "step": e.step, "slot": e.slot, "why": e.why,
+                 "bytes": e.amount}
                 for e in t.events
             ],
         }  # fmt: skip
 
     def __str__(self) -> str:
         t = self.timeline
-        out = [self.title, f"  {t.verdict}"]
+        out = [self.title, f"  {t.verdict}", f"  {self._told}"]
         if t.steps:
-            mark = "~" if t.source == "predicted" else ""
+            mark = "" if t.source == "measured" else "~"
             parts = (("prologue", t.prologue_seconds), ("epilogue", t.epilogue_seconds), ("waits", t.exposed_seconds), ("block", t.seconds))
             out.append(
                 f"  {t.total_steps:.4g} steps of {t.loop}, {t.stages} stages: " + ", ".join(f"{name} {mark}{show(s, 's')}" for name, s in parts)
@@ -75,15 +82,22 @@ class PipelineView(View):
             out.append(text_table(["lane", "does", "from", "to", "takes", "why"], [_row(e) for e in t.events], left=2))
         return "\n".join([*out, *(f"  assumed: {a}" for a in t.assumptions)])
 
+    @property
+    def _told(self) -> str:
+        return self.timeline.told + (f" ({self.note})" if self.note else "")
+
     def _what_if(self) -> str:
-        return "seconds a step by stages: " + ", ".join(
-            f"{x.stages}: ~{show(x.steady_seconds, 's')}{' (now)' if x.stages == self.timeline.stages else ''}" for x in self.others
+        return (
+            ("" if self.timeline.source == "predicted" else "predicted ")
+            + "seconds a step by stages: "
+            + ", ".join(f"{x.stages}: ~{show(x.steady_seconds, 's')}{' (now)' if x.stages == self.timeline.stages else ''}" for x in self.others)
         )
 
     def live(self) -> dict[str, Any]:
         t = self.timeline
         frames = [{"label": "all", "scene": self.scene().to_json(), "text": str(self)}]
-        for step in t.steps[:MAX_FRAMES]:
+        steps = t.steps[:MAX_FRAMES]
+        for step in steps if len(t.events) <= MANY else (*steps[:1], *steps[1:][-1:]):  # the first, and one of the steady ones
             rows = [_row(e) for e in t.events if e.step == step]
             text = f"step {step}\n" + text_table(["lane", "does", "from", "to", "takes", "why"], rows, left=2)
             frames.append({"label": f"step {step}", "scene": self._scene(step).to_json(), "text": text})
@@ -107,13 +121,15 @@ class PipelineView(View):
     # ------------------------------------------------------------------------------------------ drawing
     def _scene(self, focus: int | None) -> Scene:
         """All steps, or (with `focus`) one step and what is going on around it."""
-        t = self.timeline
+        most = max(SHOWN, 2 * self.timeline.stages + 2)
+        t = self.timeline.cut(most) if len(self.timeline.steps) > most + SHOWN // 2 else self.timeline  # a few more are drawn, too
         if not t.events:
             return Scene(480, 40, (Text(12, 24, t.verdict),), title=self.title, text=str(self))
         window = _window(t, focus)
         page = _Page(t, window, focus)
-        marks: list[AnyMark] = [Text(8, 20, t.verdict, 13, is_bold=True), *page.head()]
-        marks += page.rows()
+        told = cut_to(self._told, LEFT + WIDE, 11)
+        marks: list[AnyMark] = [Text(8, 18, self.timeline.verdict, 13, is_bold=True), Text(8, 34, told, 11, "faint"), *page.head()]
+        marks += [*page.rows(), *page.left_out()]
         foot = page.bottom + 34
         marks += _legend(foot, {e.kind for e in t.events})
         if self.others:
@@ -130,13 +146,17 @@ class _Page:
         self.last = max((e.end for e in t.events if e.step in t.steps and e.kind == "compute"), default=self.stop)
         self.is_cut = t.total_steps - len(t.steps) >= 1 and focus is None
         self.scale = WIDE / (self.stop - self.start or 1.0)
-        names = [e.name for e in t.events if e.kind == "compute"]
-        self.colour = {name: f"s{(2, 4, 3, 6, 7)[i % 5]}" for i, name in enumerate(dict.fromkeys(names))}
+        takes: dict[str, float] = {}
+        for e in t.events:
+            if e.kind == "compute":
+                takes[e.name] = takes.get(e.name, 0.0) + e.seconds
+        longest = sorted(takes, key=lambda name: -takes[name])  # these get colours of their own
+        self.colour = {name: f"s{(2, 4, 3, 6, 7)[i % 5]}" for i, name in enumerate(longest)}
         slots = sorted({e.slot for e in t.events if e.kind in COPIES})
         buffers = list(dict.fromkeys(e.name for e in t.events if e.kind in COPIES))
         self.places: dict[tuple[str, int, str], float] = {}
         self.labels: list[tuple[str, float]] = []
-        y = 62.0
+        y = TOP + 6
         for lane in t.lanes:
             if any(e.lane == lane and e.kind in COPIES for e in t.events):
                 for slot in slots:
@@ -159,24 +179,29 @@ class _Page:
         return place + (GAP if self.is_cut and seconds >= self.last and place > LEFT else 0.0)
 
     def head(self) -> list[AnyMark]:
-        """A time axis, the steps' numbers where their arithmetic begins, and the place where steps were left out."""
+        """A time axis, and the steps' numbers where their arithmetic begins."""
         marks: list[AnyMark] = []
         for tick in _ticks(self.start, self.stop):
             x = self.x(tick)
-            marks.append(Path(((x, 56), (x, self.bottom)), "grid"))
+            marks.append(Path(((x, TOP), (x, self.bottom)), "grid"))
             marks.append(Text(x, self.bottom + 14, show(tick, "s"), 10, "faint", "middle"))
         room = LEFT - 20.0
         for step in self.t.steps:
             begin = min((e.start for e in self.t.events if e.step == step and e.kind == "compute"), default=None)
             if begin is None or not self.start <= begin <= self.stop or self.x(begin) < room:
                 continue
-            marks.append(Text(self.x(begin), 48, f"step {step}", 10, "text" if step == self.focus else "faint", is_bold=step == self.focus))
+            marks.append(Text(self.x(begin), TOP - 6, f"step {step}", 10, "text" if step == self.focus else "faint", is_bold=step == self.focus))
             room = self.x(begin) + text_width(f"step {step}", 10) + 8
+        return marks
+
+    def left_out(self) -> list[AnyMark]:
+        """The place where steps were left out, over what is under way there."""
+        marks: list[AnyMark] = []
         if self.is_cut:
             x = LEFT + (self.last - self.start) * self.scale
             rest = round(self.t.total_steps - len(self.t.steps))
-            marks.append(Rect(x + 5, 56, GAP - 10, self.bottom - 58, "surface", "unused"))
-            marks.append(Text(x + GAP / 2 + 4, (56 + self.bottom) / 2, f"{rest} more steps", 10, "faint", "middle", angle=-90))
+            marks.append(Rect(x + 5, TOP, GAP - 10, self.bottom - TOP - 2, "surface", "unused"))
+            marks.append(Text(x + GAP / 2 + 4, (TOP + self.bottom) / 2, f"{rest} more steps", 10, "faint", "middle", angle=-90))
         return marks
 
     def rows(self) -> list[AnyMark]:
@@ -209,6 +234,8 @@ class _Page:
                 return Rect(left, y + 2, wide, high - 4, "none", "L2", 0.8, **about)
             case "wait":
                 return Rect(left, y, wide, high, "none", "warning", 0.8, hatch="warning", **about)
+            case "idle":
+                return Rect(left, y + 5, wide, high - 10, "grid", **about)
             case "store":
                 return Rect(left, y, wide, high, "DRAM", **about)
             case _:
@@ -217,6 +244,7 @@ class _Page:
 
 _WORDS = {
     "copy": "transfer of", "flight": "under way for", "held": "full for", "compute": "computes for", "store": "stores for", "wait": "waits for",
+    "idle": "waits at no cost for",
 }  # fmt: skip
 
 
@@ -229,6 +257,7 @@ def _legend(y: float, kinds: set[str]) -> list[AnyMark]:
         ("held", "buffer full", Rect(0, 1, 18, 10, "none", "L2", 0.8)),
         ("compute", "computes", Rect(0, 0, 18, 12, "s2")),
         ("wait", "waits", Rect(0, 0, 18, 12, "none", "warning", 0.8, hatch="warning")),
+        ("idle", "waits at no cost", Rect(0, 3, 18, 4, "grid")),
         ("store", "stores", Rect(0, 0, 18, 12, "DRAM")),
     ):
         if kind not in kinds:
@@ -266,15 +295,20 @@ def _row(e: Event) -> list[str]:
     return [e.lane, what + e.name, show(e.start, "s"), show(e.end, "s"), show(e.seconds, "s"), e.why]
 
 
-def pipeline(about: Report, kernel: Kernel | None = None, *, stages: int | None = None, what_if: Sequence[int] = (1, 2, 3, 4)) -> PipelineView:
+def pipeline(
+    about: Report | Timeline, kernel: Kernel | None = None, *, stages: int | None = None, what_if: Sequence[int] = (1, 2, 3, 4), note: str = ""
+) -> PipelineView:
     """The predicted timeline of the report's kernel (or of `kernel`, tile IR), and on a GPU the same loop with other numbers of stages.
 
+    Instead of a report a timeline, as `kernel.timeline(...)` gives one: that is shown. `note` is added to where the timeline comes from.
     Raises ValueError if the report carries no kernel and none is given.
     """
+    if isinstance(about, Timeline):
+        return PipelineView(about, (), note)
     kernel = kernel or about.ir
     if kernel is None:
         raise ValueError(f"the report on {about.kernel} carries no tile program; pass kernel=")
     loop = main_loop(kernel, about)
     here = timeline(about, kernel, stages=stages, loop=loop)
     others = sorted({*what_if, here.stages}) if about.machine.is_gpu and loop is not None and loop.steps and what_if else []
-    return PipelineView(here, tuple(timeline(about, kernel, stages=n, loop=loop) for n in others))
+    return PipelineView(here, tuple(timeline(about, kernel, stages=n, loop=loop) for n in others), note)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base.machine import Quantity
 from ..model.report import ABOVE, Report, percent, words
-from ..model.values import Measured, show
+from ..model.values import Measured, kind_of, show
 from .axes import Frame, LogAxes, decade
 from .crumbs import Crumb, numbered
 from .labels import heading
@@ -69,7 +69,14 @@ class Roofline(View):
             for q in (x.roof,)
         ]
         dots = [
-            {"kernel": r.kernel, "level": p.level, "intensity": p.intensity, "rate": p.rate.value, "measured": isinstance(p.rate, Measured)}
+            {
+                "kernel": r.kernel,
+                "level": p.level,
+                "intensity": p.intensity,
+                "rate": p.rate.value,
+                "measured": isinstance(p.rate, Measured),
+                "kind": kind_of(p.rate),
+            }
             for p in (*r.points, *ghosts_of(r))
         ]
         crumbs = [
@@ -89,15 +96,15 @@ class Roofline(View):
             rows.append(
                 [x.name, str(x.roof), number(r.peak.value / x.roof.value), intensity, _roof_at(r, x.intensity, x.roof), percent(r.shares[x.name])]
             )
-        kind = "measured" if r.measured is not None else "predicted"
         ghost = f", {ghosts_of(r)[0].rate} predicted" if ghosts_of(r) else ""
-        rate = f"{r.kernel}: {show(r.rate.value, 'FLOP/s')}, {kind}{ghost}; peak {r.peak} ({words(r.dtype)})"
+        rate = f"{r.kernel}: {show(r.rate.value, 'FLOP/s')}, {r.badge or r.kind}{ghost}; peak {r.peak} ({words(r.dtype)})"
         lines = [self.title, rate, text_table(["level", "bandwidth", "ridge", "FLOP/byte", "roof there", "reached"], rows)]
         lines += [f"run {c.number}: {c.report.time}, {show(c.report.rate.value, 'FLOP/s')}{_made(c)}" for c in self.crumbs]
         return "\n".join(lines)
 
     def scene(self) -> Scene:
-        marks, top = heading(self.report.verdict, self.title, WIDTH) if self.has_heading else ([], 8.0)
+        badge = f"; {self.report.badge}" if self.report.badge else ""
+        marks, top = heading(self.report.verdict, f"{self.title}{badge}", WIDTH) if self.has_heading else ([], 8.0)
         if not self.report.counts.total_flops:
             marks += throughput_scene(self.report, WIDTH, top)
             return Scene(WIDTH, top + 62 + 42 * len(self.report.levels), tuple(marks), self.title, str(self))

@@ -191,7 +191,7 @@ class Drawing:
 
     def _headline(self, *, is_above: bool) -> str:
         r = self.report
-        text = f"{show(r.rate.value, 'FLOP/s')} {'measured' if r.measured is not None else 'predicted'}"
+        text = f"{show(r.rate.value, 'FLOP/s')} {r.badge or r.kind}"
         if is_above and r.measured is not None and r.measured.is_unstable:
             return f"{text}; the best run is above a roof"
         if is_above:

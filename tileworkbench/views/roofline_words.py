@@ -49,8 +49,9 @@ def roof_tip(r: Report, roof: Roof) -> str:
 def point_tip(r: Report, point: Point) -> str:
     level = next(x for x in r.levels if x.name == point.level)
     moved = show(level.bytes, "B") if level.is_counted else f"about {show(level.bytes, 'B')}"
-    kind = "measured" if isinstance(point.rate, Measured) else "predicted"
-    reached = f", {percent(r.shares[level.name])} of its roof" if kind == "measured" or r.measured is None else ""
+    is_run = isinstance(point.rate, Measured)
+    kind = r.badge or "measured" if is_run else "predicted"
+    reached = f", {percent(r.shares[level.name])} of its roof" if is_run or r.measured is None else ""
     return f"{level.name} moves {moved}, so {number(point.intensity)} FLOP for each byte.\n{show(point.rate.value, 'FLOP/s')} {kind}{reached}."
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.span import Span
+from ..runtime.sass import LANGUAGE
+from ..runtime.sass_kinds import kind_of, name_of
 from .view import MONO, RULE, View, escape
 
 # margin tints of author's lines, in turn; strong enough to tell apart on white and on black
@@ -19,6 +21,9 @@ _TINTS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9")
 _COLORS = {
     "Comment": "#7a828e", "Keyword": "#b5529c", "Literal.String": "#3f8f4f", "Literal.Number": "#b06a1e", "Name.Function": "#3b7dd8",
     "Name.Builtin": "#3b7dd8",
+}  # fmt: skip
+_KINDS = {
+    "tensor": "#d0611b", "shared": "#2f8f6b", "global": "#3b7dd8", "local": "#d4463c", "sync": "#a05fc0", "float": "#a87708", "other": "",
 }  # fmt: skip
 MAX_LINES = 320
 BOX = f"overflow: auto; max-height: 480px; border: {RULE}; border-radius: 6px"
@@ -102,7 +107,9 @@ def listing_html(
 
 
 def coloured(rows: Sequence[str], language: str) -> list[str]:
-    """The lines as HTML, coloured by pygments where it is installed and knows the language."""
+    """The lines as HTML, coloured by pygments where it is installed and knows the language, and a GPU's instructions by their kind."""
+    if language == LANGUAGE:
+        return [_instruction(row) for row in rows]
     try:
         from pygments import lex  # type: ignore[import-untyped]  # ships no types
         from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # ships no types
@@ -118,3 +125,13 @@ def coloured(rows: Sequence[str], language: str) -> list[str]:
             if part.endswith("\n"):
                 out.append("")
     return (out + [""] * len(rows))[: len(rows)]
+
+
+def _instruction(row: str) -> str:
+    """A line of a GPU's machine code: the name of the instruction in the colour of its kind."""
+    color, name = _KINDS.get(kind_of(row), ""), name_of(row)
+    if not color:
+        return f'<span style="opacity: 0.72">{escape(row)}</span>'
+    before, _, after = row.partition(name)
+    suffix = after.partition(" ")[0]
+    return f'{escape(before)}<span style="color: {color}; font-weight: 600">{escape(name + suffix)}</span>{escape(after[len(suffix) :])}'

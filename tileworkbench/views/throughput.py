@@ -22,7 +22,7 @@ def throughput_scene(r: Report, width: float, top: float) -> list[AnyMark]:
         y = top + 34 + 42 * row
         share = min(r.shares[level.name], 1.0)
         rate = level.bytes / seconds if seconds else 0.0
-        kind = "measured" if r.measured is not None else "predicted"
+        kind = r.badge or r.kind
         said = f"{'' if r.measured is not None else '~'}{show(rate, 'B/s')}, {percent(r.shares[level.name])} of {level.roof}"
         source = f" ({level.roof.source})" if level.roof.source else ""
         tip = f"{level.name} moves {show(level.bytes, 'B')} in {show(seconds, 's')}: {said}, {kind}.\nIts roof is {level.roof}{source}."
@@ -37,6 +37,6 @@ def throughput_scene(r: Report, width: float, top: float) -> list[AnyMark]:
             x = LEFT + long * min(level.seconds / r.predicted.value, 1.0)
             marks.append(Path(((x, y), (x, y + 24)), "text", 1.5, dash=(3.0, 2.0), group="ghost"))
     y = top + 40 + 42 * len(r.levels)
-    words = "bar: measured; dashed tick: predicted" if r.measured is not None else "striped bar: predicted"
+    words = f"bar: {r.badge or r.kind}; dashed tick: predicted" if r.measured is not None else "striped bar: predicted"
     marks += [Text(LEFT, y + 8, words, 10.5, "faint"), Text(width - 16, y + 8, "100 % of the level's roof", 10.5, "faint", "end")]
     return marks

@@ -17,14 +17,14 @@ from .labels import heading
 from .marks import AnyMark, Path, Rect, Text
 from .scene import Scene
 from .theme import HEATS
-from .traffic_words import counted, details, link_tip, moved, place_tip, times
+from .traffic_words import counted, counted_written, details, link_tip, moved, place_tip, times
 from .view import View, text_table
 from .widths import cut_to
 
 WIDTH = 640.0
 BOX, TOP, TALL = 80.0, 12.0, 104.0
 THICK = 15.0  # of the widest band
-ROWS = ("moved", "of it atomic", "counted read", "first launch", "needed once", "times", "worst case", "of its roof")
+ROWS = ("moved", "of it atomic", "counted read", "counted written", "first launch", "needed once", "times", "worst case", "of its roof")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,11 @@ class TrafficChart(View):
 
     @property
     def why_not(self) -> str:
-        """Why counters say nothing; empty where they spoke or nobody asked."""
-        return self.report.counters.missing if self.report.counters is not None else ""
+        """Why counters say nothing, or, of a GPU, who counted what; empty where they spoke for themselves, or nobody asked."""
+        seen = self.report.counters
+        if seen is None or seen.missing or not seen.source:
+            return seen.missing if seen is not None else ""
+        return f"counted by {seen.source}, in a launch that {'finds nothing in a cache' if seen.is_first else 'repeats'}"
 
     @property
     def chart(self) -> MemoryChart:
@@ -59,7 +62,8 @@ class TrafficChart(View):
         links = [
             {
                 "level": x.level, "above": x.above, "bytes": x.bytes, "read": x.read_bytes, "written": x.write_bytes, "atomic": x.atomic_bytes,
-                "allocated": x.allocate_bytes, "cold": x.cold_bytes, "counters": x.counted_bytes, "once": x.once_bytes, "worst": x.worst_bytes,
+                "allocated": x.allocate_bytes, "cold": x.cold_bytes, "counters": x.counted_bytes, "counters_written": x.counted_write_bytes,
+                "once": x.once_bytes, "worst": x.worst_bytes,
                 "roof": x.roof.value * 1e9, "busy": x.busy, "counted": x.is_counted,
             }
             for x in chart.links
@@ -77,7 +81,10 @@ class TrafficChart(View):
             rows.append([f"{link.above} - {link.level}", *sizes, least, times(link), most, percent(link.busy), hit])
         head = ["link", "moved", "read", "written", "once", "times", "worst", "of roof", "hits below"]
         lines = [self.title, text_table(head, rows)]
-        lines += [f"{x.level}: counters saw {counted(x)} read" for x in chart.links if x.counted_bytes is not None]
+        for x in chart.links:
+            if x.counted_bytes is not None:
+                written = f", {counted_written(x)} written" if x.counted_write_bytes is not None else ""
+                lines.append(f"{x.level}: counters saw {counted(x)} read{written}")
         return "\n".join([*lines, *([self.why_not] if self.why_not else [])])
 
     def scene(self) -> Scene:
@@ -158,7 +165,8 @@ def _table(links: tuple[Link, ...], gap: float, y: float) -> list[AnyMark]:
         x = 8 + BOX + i * (BOX + gap) + gap / 2
         for row, name in enumerate(rows):
             cell = _cell(link, name)
-            colour = link.level if not row else "warning" if name == "counted read" and link.is_off else "text"
+            is_off = (name == "counted read" and link.is_off) or (name == "counted written" and link.is_off_written)
+            colour = link.level if not row else "warning" if is_off else "text"
             marks.append(Text(x, y + 17 * row, cell, 10.5, colour, "middle", is_bold=not row, key=f"level:{link.level}"))
     return marks
 
@@ -168,6 +176,8 @@ def _rows(links: tuple[Link, ...]) -> list[str]:
     missing = set() if any(x.atomic_bytes for x in links) else {"of it atomic"}
     if all(x.counted_bytes is None for x in links):
         missing.add("counted read")
+    if all(x.counted_write_bytes is None for x in links):
+        missing.add("counted written")
     if all(x.cold_bytes == x.bytes for x in links):
         missing.add("first launch")
     return [name for name in ROWS if name not in missing]
@@ -181,6 +191,8 @@ def _cell(link: Link, row: str) -> str:
             return moved(link, link.atomic_bytes)
         case "counted read":
             return counted(link)
+        case "counted written":
+            return counted_written(link)
         case "first launch":
             return moved(link, link.cold_bytes)
         case "needed once":

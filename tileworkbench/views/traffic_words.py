@@ -18,11 +18,21 @@ def moved(link: Link, nbytes: float) -> str:
 
 
 def counted(link: Link) -> str:
-    """What a counter saw, and by how much the prediction is off where that is more than a tenth."""
-    if link.counted_bytes is None:
+    """What a counter saw read, and by how much the prediction is off where that is more than a tenth."""
+    expected = link.expected[0] if link.expected is not None else link.read_bytes
+    return _beside(link.counted_bytes, expected, is_off=link.is_off)
+
+
+def counted_written(link: Link) -> str:
+    """The same of bytes written."""
+    expected = link.expected[1] if link.expected is not None else link.write_bytes
+    return _beside(link.counted_write_bytes, expected, is_off=link.is_off_written)
+
+
+def _beside(seen: float | None, expected: float, *, is_off: bool) -> str:
+    if seen is None:
         return "-"
-    off = f" ({link.read_bytes / link.counted_bytes:.2g}x)" if link.is_off and link.counted_bytes else ""
-    return f"{show(link.counted_bytes, 'B')}{off}"
+    return f"{show(seen, 'B')}{f' ({expected / seen:.2g}x)' if is_off and seen else ''}"
 
 
 def times(link: Link) -> str:
@@ -48,7 +58,9 @@ def link_tip(link: Link) -> str:
     split += f", {moved(link, link.atomic_bytes)} of it by atomic updates" if link.atomic_bytes else ""
     extra = f"\nStores that miss may fetch {moved(link, link.allocate_bytes)} more." if link.allocate_bytes else ""
     words = f"{link.level} moves {moved(link, link.bytes)} ({kind}): {split}.{reuse}"
-    seen = f"\nCounters saw {show(link.counted_bytes, 'B')} read." if link.counted_bytes is not None else ""
+    seen = f"\nCounters saw {show(link.counted_bytes, 'B')} read" if link.counted_bytes is not None else ""
+    seen += f" and {show(link.counted_write_bytes, 'B')} written" if seen and link.counted_write_bytes is not None else ""
+    seen += "." if seen else ""
     return f"{words}\nThat is {percent(link.busy)} of its roof, {link.roof}.{extra}{seen}"
 
 

@@ -19,11 +19,13 @@ from ..model.report import LineUse, Report
 from ..model.values import show
 from ..runtime.assembly import vector_bytes
 from ..runtime.kernel import JITKernel
+from ..runtime.sass import LANGUAGE, STAGE
+from ..runtime.sass_kinds import KINDS, OTHER, SYNC, kind_of, kinds_by_line, told
 from ..runtime.stages import Stage, key_of, stages_of
 from .marks import AnyMark, Rect, Text
 from .scene import Scene
 from .source import BOX, LEGEND, PRE, listing_html, tints_of
-from .view import View, escape, text_table
+from .view import View, escape, table, text_table
 from .widths import MONO_WIDTH
 
 STATIC_LINES = 60  # of a generated stage in the static picture; the live view and `print` hold all
@@ -59,24 +61,31 @@ class Twins(View):
         return out
 
     @property
+    def instructions(self) -> dict[str, dict[str, int]]:
+        """The instructions of a GPU's machine code by author's line and kind, as they stand in the text; "" has those of no line. Else empty."""
+        return next((kinds_by_line(s) for s in self.stages if s.language == LANGUAGE and s.text), {})
+
+    @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
         return f"{self.kernel}: source in {len([s for s in self.stages if s.text])} stages"
 
     @property
     def data(self) -> dict[str, Any]:
-        """`stages`, each with its lines and the author's lines behind them; `costs` and `vectors` by author's line."""
+        """`stages`, each with its lines and the author's lines behind them; `costs`, `vectors` and `instructions` by author's line."""
         return {
             "stages": [
                 {
                     "name": s.name,
                     "language": s.language,
                     "why": s.why,
+                    "about": list(s.about),
                     "lines": [{"line": s.number(i), "text": text, "twins": _keys(s.twins.get(i, ()))} for i, text in enumerate(s.lines, 1)],
                 }
                 for s in self.stages
             ],
             "costs": {key: {"flops": u.flops, "asked_bytes": u.asked_bytes, "bytes": dict(u.bytes)} for key, u in self._costs.items()},
             "vectors": self.vectors,
+            "instructions": self.instructions,
         }
 
     def of_line(self, key: str) -> dict[str, list[int]]:
@@ -93,20 +102,40 @@ class Twins(View):
             rows.append([str(program.number(i)), _cut(text, 60), *self._gutter(key), *(_ranges(found.get(name, [])) for name in names)])
         out = [f"{self.title}: your line, its FLOP and bytes, and the lines that it became"]
         out.append(text_table(["line", "tile program", *self._heads, *names], rows, left=2))
+        out += [f"{s.name} of {line}" for s in self.stages for line in s.about]
+        if made := self._instruction_table:
+            out += ["", "instructions of each line, as they stand in the text", text_table(*made)]
         return "\n".join([*out, *(f"no {s.name}: {s.why}" for s in self.stages if s.why)])
+
+    @property
+    def _instruction_table(self) -> tuple[list[str], list[list[str]]] | None:
+        """A row for each author's line that became machine code, then the others, then all; a column for each kind that there is."""
+        found = self.instructions
+        if not found:
+            return None
+        kinds = [k for k in KINDS if any(k in own for own in found.values())]
+        lines = [*(key for key in dict.fromkeys(_keys(self._spans)) if key in found), *([""] if "" in found else [])]
+        rows = [[key or "of no line", *(str(found[key].get(k, "-")) for k in kinds), str(sum(found[key].values()))] for key in lines]
+        sums = [sum(own.get(k, 0) for own in found.values()) for k in kinds]
+        return ["line", *kinds, "all"], [*rows, ["all", *map(str, sums), str(sum(sums))]]
 
     def html(self) -> str:
         tints = tints_of(self._spans)
         wide = ["flex: 1 1 560px; min-width: 0"] + ["flex: 1 1 340px; min-width: 0"] * len(self.stages)
         columns = [f'<div style="{wide[i]}">{self._column(s, tints, i == 0)}</div>' for i, s in enumerate(self.stages)]
         head = f'<div style="font-weight: 600; margin: 2px 0">{escape(self.title)}</div>'
-        return f'{head}<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">{"".join(columns)}</div>'
+        made, below = self._instruction_table, ""
+        if made is not None:
+            rows = [[escape(cell) for cell in row] for row in made[1]]
+            below = f'<div style="overflow-x: auto">{table(made[0], rows, caption="instructions of each line, as they stand in the text")}</div>'
+        return f'{head}<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">{"".join(columns)}</div>{below}'
 
     def _column(self, stage: Stage, tints: dict[tuple[str, int], str], is_program: bool) -> str:
         head = f"{escape(stage.name)}, {len(stage.lines)} lines" if stage.text else f"{escape(stage.name)}: {escape(stage.why)}"
         if is_program:
             head += "".join(f", {h}" for h in self._heads)
-        legend = f'<div style="{LEGEND}">{head}</div>'
+        about = "".join(f"<div>{escape(line)}</div>" for line in stage.about)
+        legend = f'<div style="{LEGEND}">{head}{about}</div>'
         if not stage.text:
             return f'<div style="{BOX}">{legend}</div>'
         first = _window(stage, STATIC_LINES)
@@ -140,6 +169,7 @@ class Twins(View):
             "text": str(self),
             "keys": keys,
             "heads": self._heads,
+            "kinds": list(KINDS),
             "costs": [
                 {"gutter": self._gutter(key), "words": self._words(key) + (f"; vectors of {vectors[key]} bytes" if key in vectors else "")}
                 for key in keys
@@ -150,6 +180,9 @@ class Twins(View):
                     "language": s.language,
                     "text": s.text,
                     "why": s.why,
+                    "about": list(s.about),
+                    "kinds": [KINDS.index(kind) if (kind := kind_of(line)) else -1 for line in s.lines] if s.language == LANGUAGE else [],
+                    "start": s.start,
                     "numbers": list(s.numbers),
                     "twins": [twins_of(s.twins.get(i, ())) for i in range(1, len(s.lines) + 1)],
                 }
@@ -220,6 +253,8 @@ class Twins(View):
             parts = [show(use.flops, "FLOP")] if use.flops else []
             parts.append(f"{show(use.asked_bytes, 'B')} asked by its tile operations")
             parts += [f"~{show(use.bytes[name], 'B')} at {name}" for name in self.levels if use.bytes.get(name)]
+        if kinds := self.instructions.get(key):
+            parts.append(f"{STAGE}: {told(kinds)}")
         became = [f"{len(lines)} of {name}" for name, lines in self.of_line(key).items() if name != self.stages[0].name]
         return ", ".join(parts) + ("; " if parts and became else "") + (f"lines: {', '.join(became)}" if became else "")
 
@@ -238,13 +273,15 @@ def _keys(spans: Iterable[Span]) -> list[str]:
 
 
 def _window(stage: Stage, size: int) -> int:
-    """The line from which `size` lines show the most of the author's lines: behind a long prelude of helpers."""
-    count = len(stage.lines)
-    if count <= size:
+    """The line from which `size` lines show the most of the author's lines: behind a long prelude of helpers, and where instructions do the work."""
+    rows = stage.lines
+    if len(rows) <= size:
         return 1
-    keys = {i: _keys(spans) for i, spans in stage.twins.items()}
-    starts = [1, *(max(1, i - 1) for i in stage.twins if i + size - 2 <= count), count - size + 1]
-    return max(sorted(set(starts)), key=lambda first: len({k for i in range(first, first + size) for k in keys.get(i, ())}))
+    shown = {i: _keys(spans) for i, spans in stage.twins.items() if i >= stage.start}
+    if stage.language == LANGUAGE:
+        shown = {i: keys for i, keys in shown.items() if kind_of(rows[i - 1]) not in (SYNC, OTHER)} or shown
+    starts = [1, *(max(1, i - 1) for i in shown if i + size - 2 <= len(rows)), len(rows) - size + 1]
+    return max(sorted(set(starts)), key=lambda first: len({k for i in range(first, first + size) for k in shown.get(i, ())}))
 
 
 def _cut(text: str, width: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..model.report import Report, percent
-from ..model.values import Measured, show
+from ..model.values import Measured, Recorded, kind_of, show
 from ..model.waterfall import Bar, Waterfall
 from .labels import heading
 from .marks import AnyMark, Path, Rect, Text
@@ -19,17 +19,17 @@ from .view import View, escape, table
 from .widths import cut_to, text_width
 
 # bars of the static table: inks that stand out from white and from black by 3 and more
-_INK = {"roof": "#2f7fd6", "gap": "#c9682a", "predicted": "#7f8791", "rest": "#d1453b", "measured": "#7f8791"}
+_INK = {"roof": "#2f7fd6", "gap": "#c9682a", "predicted": "#7f8791", "rest": "#d1453b", "measured": "#7f8791", "recorded": "#8f6fc4"}
 WIDTH, RIGHT, ROW = 680.0, 78.0, 37.0
 LEFT, WIDEST = 128.0, 230.0  # the column of names: as wide as the longest name needs, between these
 
 
-_TOTALS = ("roof", "predicted", "measured")
+_TOTALS = ("roof", "predicted", "measured", "recorded")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One row: from `start` to `stop` in seconds. `kind` is "roof", "gap", "predicted", "rest" or "measured"; totals start at 0."""
+    """One row: from `start` to `stop` in seconds. `kind` is "roof", "gap", "predicted", "rest", "measured" or "recorded"; totals start at 0."""
 
     kind: str
     bar: Bar
@@ -52,7 +52,13 @@ class WaterfallView(View):
 
     @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
-        return f"{self.name + ': ' if self.name else ''}from the roof to the {'measurement' if self.measured is not None else 'prediction'}"
+        return f"{self.name + ': ' if self.name else ''}from the roof to the {self._end}"
+
+    @property
+    def _end(self) -> str:
+        if self.measured is None:
+            return "prediction"
+        return "recording" if isinstance(self.measured, Recorded) else "measurement"
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -68,7 +74,9 @@ class WaterfallView(View):
             off = percent(abs(t - w.seconds) / w.seconds) if w.seconds else "-"
             why = f"{off} of the prediction: what the model does not {'explain' if t >= w.seconds else 'see'}"
             out.append(Step("rest", Bar("unexplained" if t >= w.seconds else "faster than predicted", t - w.seconds, why), w.seconds, t))
-            out.append(Step("measured", Bar("measured", t, f"median of {self.measured.runs}, best {show(self.measured.best, 's')}"), 0.0, t))
+            kind = kind_of(self.measured)
+            where = f"{self.measured.badge}; " if isinstance(self.measured, Recorded) else ""
+            out.append(Step(kind, Bar(kind, t, f"{where}median of {self.measured.runs}, best {show(self.measured.best, 's')}"), 0.0, t))
         return tuple(out)
 
     @property
@@ -113,7 +121,7 @@ class WaterfallView(View):
 
 
 def _row(step: Step, left: float, y: float, scale: float, before: Step | None) -> list[AnyMark]:
-    colour = {"roof": "accent", "gap": "DRAM", "predicted": "faint", "rest": "warning", "measured": "text"}[step.kind]
+    colour = {"roof": "accent", "gap": "DRAM", "predicted": "faint", "rest": "warning", "measured": "text", "recorded": "L2"}[step.kind]
     a, b = sorted((left + step.start * scale, left + step.stop * scale))
     about: dict[str, Any] = {"key": f"bar:{step.bar.name}", "tip": _tip(step)}
     is_total = step.kind in _TOTALS
@@ -130,7 +138,7 @@ def _row(step: Step, left: float, y: float, scale: float, before: Step | None) -
 
 
 def _time(step: Step) -> str:
-    if step.kind == "measured":
+    if step.kind in ("measured", "recorded"):
         return show(step.bar.seconds, "s")
     sign = "+" if step.kind in ("gap", "rest") and step.bar.seconds >= 0 else "-" if step.bar.seconds < 0 else ""
     return f"{sign}{'~' if not sign else ''}{show(abs(step.bar.seconds), 's')}"

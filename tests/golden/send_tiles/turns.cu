@@ -88,11 +88,12 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
       for (int32_t step = 0; step < 4; step += 1) {
         /* test_send_tiles.py:42: at = (step * splits + bz) * block_k */
         const int32_t at = (step + bz) * 64;
-        /* test_send_tiles.py:44: T.copy(B[bx * block_n, at], b) */
+        /* test_send_tiles.py:43: T.copy(A[by * block_m, at], a) */
         const int32_t slot = step;
         twb_mbarrier_wait(a_b_empty + slot, 0 ^ 1);
         twb_mbarrier_arrive_expect(a_b_full + slot, 40960);
         twb_tma_load_2d(a_1 + slot * 4096, &A_map0, a_b_full + slot, at, by * 64);
+        /* test_send_tiles.py:44: T.copy(B[bx * block_n, at], b) */
         twb_tma_load_2d(b_1 + slot * 16384, &B_map1, a_b_full + slot, at, bx * 256);
       }
     }

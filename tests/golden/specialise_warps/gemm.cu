@@ -100,11 +100,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
         const int32_t bx = block >> 2;
         /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
         for (int32_t step = 0; step < 4; step += 1) {
-          /* test_specialise_warps.py:50: T.copy(B[bx * block_n, step * block_k], b) */
+          /* test_specialise_warps.py:48: T.copy(A[by * block_m, step * block_k], a) */
           const int32_t slot = (int32_t)((int64_t)a_b_loaded % 3);
           twb_mbarrier_wait(a_b_empty + slot, ((int32_t)((int64_t)a_b_loaded / 3) & 1) ^ 1);
           twb_mbarrier_arrive_expect(a_b_full + slot, 32768);
           twb_tma_load_2d(a_1 + slot * 8192, &A_map0, a_b_full + slot, step * 64, by * 128);
+          /* test_specialise_warps.py:50: T.copy(B[bx * block_n, step * block_k], b) */
           twb_tma_load_2d(b_1 + slot * 8192, &B_map1, a_b_full + slot, step * 64, bx * 128);
           a_b_loaded = a_b_loaded + 1u;
         }

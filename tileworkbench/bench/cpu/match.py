@@ -4,6 +4,9 @@ In every round each contestant runs once, in changing order. A sample is dropped
 the core ran clearly below the clock that it has in calm: what a neighbour on the core leaves is no machine to compare on. More rounds follow while
 too few are left; if calm does not come, a contestant's usual clock is the measure. Where no sample is left at all, one thread's processor time stands
 in for the clock's, and of several threads the fastest sample counts; the table marks it.
+
+The rounds are cut into sittings, each with fresh processes: the pages of a process's scratch lie well or badly in the second cache for as long as it
+lives (seen: 165 or 110 GFLOP/s of one text), and a median over one process would be that process's luck.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +38,8 @@ BUILT_IN = ("ours", "copy")
 FAR = 4.0  # a contestant that is slower than ours by this factor
 FEW = 3  # plays so many rounds only
 MORE = 3  # times as many rounds, at most, where too few samples are clean
+REST_S = 0.05  # before a turn of several threads: the pool of the contestant before spins for up to 30 ms until its threads sleep
+SITTINGS = 3  # of the planned rounds
 ENOUGH = 3  # as many clean samples as one in so many rounds gives
 # freed memory stays with the process, in huge pages: a function that returns a new array does not pay for new pages at every call
 KEEP_MEMORY = {
@@ -46,10 +52,18 @@ class Contestant:
     """A worker process that answers one command at a time."""
 
     def __init__(self, name: str, threads: int) -> None:
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), **KEEP_MEMORY}
-        command = [sys.executable, "-m", "tileworkbench.bench.cpu.worker", name]
-        self.name = name
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.name, self.threads = name, threads
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(self.threads)), **KEEP_MEMORY}
+        command = [sys.executable, "-m", "tileworkbench.bench.cpu.worker", self.name]
+        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def restart(self) -> None:
+        """Go on in a new process, which has nothing prepared."""
+        self.__exit__(None, None, None)
+        self.process = self._start()
 
     def ask(self, command: str) -> dict[str, Any]:
         """Send a command and wait for its answer; a process that died answers with an error."""
@@ -97,15 +111,27 @@ def play(number: int, contestants: Sequence[Contestant], rounds: int) -> Result:
     for turn in range(MORE * rounds):
         if turn >= rounds and all(len(found) * ENOUGH >= rounds for n, found in in_calm(samples, problem.threads).items() if len(samples[n]) > FEW):
             break
+        if turn == FEW:
+            ready = [c for c in ready if told[c.name]["seconds"] <= far]
+        if turn and turn % max(rounds // SITTINGS, FEW) == 0:
+            seat_again(number, ready)
         for contestant in ready[turn % len(ready) :] + ready[: turn % len(ready)]:
-            if turn >= FEW and told[contestant.name]["seconds"] > far:
-                continue
+            time.sleep(REST_S if problem.threads > 1 else 0.0)
             took = contestant.ask("sample")
             if "error" in took:
                 errors[contestant.name] = took["error"]
             else:
                 samples[contestant.name].append(took)
     return judge(problem, samples, told, errors, difference(outputs))
+
+
+def seat_again(number: int, contestants: Sequence[Contestant]) -> None:
+    """The next sitting: new processes with problem `number` prepared. One that cannot says so at its next sample."""
+    for contestant in contestants:
+        contestant.restart()
+    with tempfile.TemporaryDirectory() as folder:
+        for contestant in contestants:
+            contestant.ask(f"prepare {number} {Path(folder) / 'again.npy'}")
 
 
 def judge(

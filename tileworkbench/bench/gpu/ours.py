@@ -68,17 +68,17 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
             return attention.program(b, h, seq, dim, p.is_causal, a.block_m, a.block_n, p.dtype, p.kv_heads, *how), str(a)
         case "softmax" | "layernorm" | "rmsnorm":
             rows, cols = p.shape
-            some = softmax.default_schedule(rows, cols, target=target)
+            some = (norms.layernorm_schedule if p.kind == "layernorm" else softmax.default_schedule)(rows, cols, target=target)
             if p.kind == "softmax":
                 return softmax.program(rows, cols, some.rows, p.dtype, some.threads), str(some)
             make = norms.layernorm_program if p.kind == "layernorm" else norms.rmsnorm_program
             return make(rows, cols, some.rows, p.dtype, EPS, some.threads), str(some)
         case "transpose":
             rows, cols = p.shape
-            tall, wide = elementwise.transpose_schedule(rows, cols, target=target)
+            tall, wide = elementwise.transpose_schedule(rows, cols, p.dtype, target=target)
             threads = elementwise.transpose_threads(target)
             return elementwise.transpose_program(rows, cols, tall, wide, p.dtype, threads), f"{tall}x{wide} t{threads}"
         case _:
             one = {"add": elementwise.add_program, "gelu": elementwise.gelu_program}[p.kind]
-            numbers, threads = elementwise.stretch(p.dtype, target, is_busy=p.kind == "gelu")
+            numbers, threads = elementwise.stretch(p.dtype, target)
             return one(p.shape[0], numbers, p.dtype, threads), f"{numbers} t{threads}"

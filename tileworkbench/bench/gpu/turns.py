@@ -59,6 +59,12 @@ def estimate(clock: Clock, runs: Runs, least: int = 5) -> float:
     return statistics.median(_batch(clock, runs, inner) for _ in range(least))
 
 
+def samples(clock: Clock, runs: Runs, ms: float, count: int) -> list[float]:
+    """Milliseconds of one run, `count` times, of batches of those that take about `ms`, without a pause in which the chip would cool."""
+    inner = max(1, round(SHORT_MS / max(ms, 1e-4)))
+    return [_batch(clock, runs, inner) for _ in range(count)]
+
+
 def _batch(clock: Clock, runs: Runs, count: int) -> float:
     clock.hold(LAUNCH_US * count)
     first = clock.mark()

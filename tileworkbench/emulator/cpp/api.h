@@ -1,7 +1,7 @@
 // What Python calls: run a grid, then read findings, counters and printed text.
 extern "C" {
 #define TWB_EXPORT __attribute__((visibility("default")))
-struct twbe_launch { uint32_t grid[3], block[3], cluster[3], shared_bytes, watch, lines, findings; };
+struct twbe_launch { uint32_t grid[3], block[3], cluster[3], shared_bytes, watch, lines, findings; int32_t record; uint32_t alone; };  // record: the cluster that is written down, -1 none; alone: only it runs
 
 TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *how) {
     const uint32_t *g = how->grid, *t = how->block, *c = how->cluster;
@@ -12,7 +12,11 @@ TWB_EXPORT int twbe_run(void (*entry)(void **), void **args, const twbe_launch *
     twb_watch = (int)how->watch;
     if (!need_stacks((size_t)threads * ranks)) { give_back_stacks(); return 2; }
     std::vector<Block> blocks(ranks);
+    int32_t number = 0;
     for (uint32_t cz = 0; cz < g[2] && !run.stop; cz += c[2]) for (uint32_t cy = 0; cy < g[1] && !run.stop; cy += c[1]) for (uint32_t cx = 0; cx < g[0] && !run.stop; cx += c[0]) {
+        bool is_told = number++ == how->record;
+        if (how->alone && !is_told) continue;
+        twb_watch = (int)how->watch | (is_told ? 4 : 0);
         run.cluster.clear(); run.ready.clear(); run.cluster_barrier = Barrier(); run.cluster_phase = 0; run.async_when = 0;
         for (uint32_t r = 0; r < ranks; ++r) {
             Block &b = blocks[r];
@@ -57,7 +61,17 @@ TWB_EXPORT uint32_t twbe_counters(uint64_t *to) {
     if (to) for (size_t i = 0; i < run.lines.size(); ++i) memcpy(to + i * COUNTS, run.lines[i].n, sizeof run.lines[i].n);
     return COUNTS;
 }
-void twbe_special() { count(me()->line, SPECIALS); }
+TWB_EXPORT uint64_t twbe_told(const void **to) {
+    *to = run.told.data();
+    return run.told.size();
+}
+TWB_EXPORT uint32_t twbe_requests(uint32_t *to, uint64_t *times, uint64_t *left_out) {
+    size_t n = 0;
+    if (to) for (auto &r : run.requests) { memcpy(to + n * r.first.size(), r.first.data(), sizeof r.first); times[n++] = r.second; }
+    *left_out = run.requests_left_out;
+    return (uint32_t)run.requests.size();
+}
+void twbe_special() { count(me()->line, SPECIALS); ++me()->specials; }
 void twbe_fail(int number) {
     run.failed = number ? number : -1; run.failed_line = me()->line; run.stop = true;
     me()->state = WAITS; to_main();

@@ -12,7 +12,7 @@ enum { MARK = 0x54 };
 struct Tma {
     Map map; int at[5]; uint32_t shared, high, bar, ranks, from_rank, bytes, source; int line, mode;  // mode: 0 load, 1 store, 2 add, 3 min, 4 max, 5 a thread's cp.async copies, 6 from shared memory at `source`
     char *global; twb_buffer *buffer;  // without a map: `bytes` bytes here
-    Thread *thread; Clock clock; std::vector<Copy> copies;
+    Thread *thread; Clock clock; std::vector<Copy> copies; size_t told = 0;
 };
 
 // ---- cp.async
@@ -72,6 +72,7 @@ void arrive_at(uint32_t at, uint32_t rank, uint32_t n) {
     if (!m) return;
     count(me()->line, BARRIERS);
     publish(me(), m->clock);
+    tell(me(), ARRIVE, at, (int64_t)m->phase, n, 0, 1ll << b->rank);
     if (n > m->pending) { found("mbarrier", me()->line, m->line, format("%s arrives at an mbarrier of %u that needs no arrival in this phase", who(me()).c_str(), m->count)); return; }
     m->pending -= n;
     settle(b, at, *m);
@@ -144,6 +145,7 @@ void perform_copies(Tma &x) {
         join(bar->second.clock, x.clock);
         bar->second.clock[run.threads] = run.async_when;
     }
+    told_phase(x.told, bar->second.phase);
     --bar->second.pending;
     settle(b, x.bar, bar->second);
 }
@@ -158,6 +160,7 @@ void bytes_came(const Tma &x, Block *b) {
         if (bar->second.clock.size() <= run.threads) bar->second.clock.resize(run.threads + 1);
         bar->second.clock[run.threads] = run.async_when;
     }
+    told_phase(x.told, bar->second.phase);
     bar->second.tx -= x.bytes;
     settle(b, x.bar, bar->second);
 }
@@ -241,6 +244,7 @@ void stores_until(Thread *t, size_t newest) {
 void products_until(Thread *t, size_t newest);
 
 void finish_thread(Thread *t) {
+    tell(t, END);
     copies_until(t, 0);
     for (const Copy &c : t->copies[0]) copy_now(t, c);
     bool left = t->bulk.size() > 1 || !t->bulk[0].empty();
@@ -259,16 +263,30 @@ Tma *new_tma(uint32_t at, uint32_t high, int mode) {
 }  // namespace
 
 extern "C" {
-void twbe_cp_async(uint32_t at, void *to, void *from, uint32_t bytes, uint32_t valid) { me()->copies.back().push_back({to, from, at, bytes, valid, me()->line}); }
-void twbe_cp_async_commit() { me()->copies.emplace_back(); }
-void twbe_cp_async_wait(uint32_t newest) { copies_until(me(), newest); }
-void twbe_cp_async_wait_all() { me()->copies.emplace_back(); copies_until(me(), 0); }
+void twbe_cp_async(uint32_t at, void *to, void *from, uint32_t bytes, uint32_t valid) {
+    if (records()) add_copy(me(), at, valid);
+    me()->copies.back().push_back({to, from, at, bytes, valid, me()->line});
+}
+void twbe_cp_async_commit() {
+    me()->copies.emplace_back();
+    tell(me(), COPY_COMMIT, me()->copy_groups++);
+}
+void twbe_cp_async_wait(uint32_t newest) {
+    tell(me(), COPY_WAIT, (int64_t)me()->copy_groups - newest);
+    copies_until(me(), newest);
+}
+void twbe_cp_async_wait_all() {
+    twbe_cp_async_commit();
+    tell(me(), COPY_WAIT, me()->copy_groups);
+    copies_until(me(), 0);
+}
 
 void twbe_cp_async_arrive(uint32_t bar) {
     Tma *x = new_tma(0, 0, 5);
     for (auto &group : me()->copies) x->copies.insert(x->copies.end(), group.begin(), group.end());
     me()->copies.assign(1, {});
     x->bar = bar;
+    x->told = tell(me(), COPY_ARRIVE, bar, -1, 0, me()->copy_groups++);
     count(x->line, BARRIERS);
     run.waiting_tma.push_back(x);
 }
@@ -291,6 +309,7 @@ int twbe_mbarrier_try(uint32_t at, uint32_t parity, int waits) {
     count(t->line, BARRIER_WAITS);
     MBarrier *m = barrier_at(t->home, at, "waits");
     if (!m) return 1;
+    int64_t phase = (int64_t)m->phase - passed(*m, parity & 1);  // the one that is waited for; -1: of before the first
     if (!passed(*m, parity & 1)) {
         if (!waits) return 0;
         t->answer = false;
@@ -298,10 +317,12 @@ int twbe_mbarrier_try(uint32_t at, uint32_t parity, int waits) {
         m = barrier_at(t->home, at, "waits");
         if (!t->answer || !m) return 0;
         run.idle_polls = 0;
+        tell(t, WAIT, at, phase);
         return 1;
     }
     run.idle_polls = 0;
     if (checks()) join(t->clock, m->done);
+    tell(t, WAIT, at, phase);
     return 1;
 }
 void twbe_proxy_fence() { ++me()->fences; }
@@ -316,6 +337,7 @@ void twbe_tma_load(uint32_t at, uint32_t high, const twb_tensor_map *map, uint32
     x->bytes = x->map.element_bytes;
     for (int i = 0; i < rank; ++i) x->bytes *= x->map.box[i];
     count(x->line, TMA_LOADS); count(x->line, TMA_LOAD_BYTES, x->bytes);
+    x->told = tell(x->thread, LOAD, bar, -1, x->bytes, at, x->ranks, (int64_t)(uintptr_t)x->map.buffer);
     run.waiting_tma.push_back(x);
 }
 void twbe_tma_store(const twb_tensor_map *map, uint32_t at, uint32_t high, const int *c, int rank, int mode) {
@@ -330,6 +352,7 @@ void twbe_tma_store(const twb_tensor_map *map, uint32_t at, uint32_t high, const
     x->bytes = x->map.element_bytes;
     for (int i = 0; i < rank; ++i) x->bytes *= x->map.box[i];
     count(x->line, TMA_STORES); count(x->line, TMA_STORE_BYTES, x->bytes);
+    tell(x->thread, STORE, x->thread->store_groups, 0, x->bytes, at);
     me()->bulk.back().push_back(x);
 }
 void twbe_bulk(uint32_t at, uint32_t high, void *global, twb_buffer *b, uint32_t bytes, uint32_t bar, int mode) {
@@ -337,6 +360,8 @@ void twbe_bulk(uint32_t at, uint32_t high, void *global, twb_buffer *b, uint32_t
     x->map.rank = 0; x->global = (char *)global; x->buffer = b; x->bytes = bytes; x->bar = bar; x->map.element_bytes = 16;
     if (bytes % 16 || at % 16 || (uintptr_t)global % 16) { found("misaligned", x->line, -1, format("%s: a bulk copy of %u bytes needs addresses and size that are multiples of 16", who(me()).c_str(), bytes)); delete x; return; }
     count(x->line, mode ? TMA_STORES : TMA_LOADS); count(x->line, mode ? TMA_STORE_BYTES : TMA_LOAD_BYTES, bytes);
+    if (mode) tell(x->thread, STORE, x->thread->store_groups, 0, bytes, at);
+    else x->told = tell(x->thread, LOAD, bar, -1, bytes, at, x->ranks, (int64_t)(uintptr_t)b);
     if (mode) me()->bulk.back().push_back(x); else run.waiting_tma.push_back(x);
 }
 void twbe_push(uint32_t at, uint32_t high, uint32_t from, uint32_t from_high, uint32_t bytes, uint32_t bar, uint32_t rank) {
@@ -347,8 +372,15 @@ void twbe_push(uint32_t at, uint32_t high, uint32_t from, uint32_t from_high, ui
     else if (at + bytes > high || from + bytes > from_high || std::max(at, from) + bytes > TWBE_FIRST + me()->home->shared_bytes) why = "leaves its tile";
     else if (rank >= run.cluster.size()) why = "names a block that its cluster does not have";
     if (why) { found(bytes % 16 || at % 16 || from % 16 ? "misaligned" : "out of bounds", x->line, -1, format("%s: a copy of %u bytes to block %u %s", who(me()).c_str(), bytes, rank, why)); delete x; return; }
+    x->told = tell(x->thread, LOAD, bar, -1, bytes, at, x->ranks);
     run.waiting_tma.push_back(x);
 }
-void twbe_bulk_commit() { me()->bulk.emplace_back(); }
-void twbe_bulk_wait(uint32_t newest) { stores_until(me(), newest); }
+void twbe_bulk_commit() {
+    me()->bulk.emplace_back();
+    tell(me(), STORE_COMMIT, me()->store_groups++);
+}
+void twbe_bulk_wait(uint32_t newest) {
+    tell(me(), STORE_WAIT, (int64_t)me()->store_groups - newest);
+    stores_until(me(), newest);
+}
 }

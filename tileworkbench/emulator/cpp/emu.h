@@ -29,13 +29,17 @@ struct twb_block_info { uint32_t x, y, z, threads_x, threads_y, threads_z, block
 struct twb_thread_info {
     uint32_t x, y, z, flat, lane, warp;
     int line;
+    int64_t work;  // instructions since they were last written down, in a text that counts them
     char *memory;  // of the block's shared memory, at address 0 (the first TWBE_FIRST bytes are nobody's)
     twb_block_info *block;
 };
 enum { TWBE_FIRST = 1024 };
 extern twb_thread_info *twb_me;
-extern int twb_watch;  // 1: count, 2: look for faults
+extern int twb_watch;  // 1: count, 2: look for faults, 4: write down who waits for what, 16: record requests on shared memory
 TWB_DEVICE void twb_at(int line) { twb_me->line = line; }
+extern "C" { void twbe_line(); void twbe_step(int loop, int64_t value); }
+TWB_DEVICE void twb_from(int line) { if (twb_me->line != line) { twbe_line(); twb_me->line = line; } }
+TWB_DEVICE void twb_work(int n) { twb_me->work += n; }
 
 // ---- memory
 struct twb_buffer { char *base, *end; uint8_t *written; uint8_t readonly; };

@@ -8,15 +8,15 @@ uint32_t site_number(uintptr_t address) {
     return n;
 }
 
-void note(Thread *t, uint64_t at, uint32_t bytes, int kind, uintptr_t from) {
+void note(Thread *t, uint64_t at, uint32_t bytes, int kind, uintptr_t from, uint32_t low = 0, uint32_t high = 0) {
     if (!(twb_watch & 1)) return;
     while (t->log.size() >= 2048) suspend(AT_LOG, 0, 0);  // the rest of the warp may be far behind
-    t->log.push_back({at, site_number(from), t->line, (uint16_t)bytes, (uint8_t)kind});
+    t->log.push_back({at, site_number(from), t->segment, t->line, (uint16_t)bytes, (uint8_t)kind, low, high});
 }
 
-struct Request { int line, kind, bytes, lanes = 0; uint64_t at[32]; };
+struct Request { int line, kind, bytes, lanes = 0; uint32_t low, high, segment; Thread *first; uint64_t at[32]; };
 
-void count_global(const Request &r) {
+int count_global(const Request &r) {
     uint64_t sectors[128]; int n = 0;
     for (int i = 0; i < r.lanes; ++i)
         for (uint64_t s = r.at[i] / 32; s <= (r.at[i] + r.bytes - 1) / 32; ++s) sectors[n++] = s;
@@ -27,6 +27,7 @@ void count_global(const Request &r) {
     count(r.line, store ? GLOBAL_STORES : GLOBAL_LOADS);
     count(r.line, store ? GLOBAL_STORE_SECTORS : GLOBAL_LOAD_SECTORS, n);
     count(r.line, store ? GLOBAL_STORE_BYTES : GLOBAL_LOAD_BYTES, (uint64_t)r.lanes * r.bytes);
+    return n;
 }
 
 // Wavefronts of one phase: the most words that one bank must give. Threads that want one word share it.
@@ -40,7 +41,7 @@ int most_words(const uint64_t *at, int lanes, int bytes) {
     return most;
 }
 
-void count_shared(int line, bool store, int bytes, const uint64_t *at, const uint8_t *lane, int lanes) {
+int count_shared(int line, bool store, int bytes, const uint64_t *at, const uint8_t *lane, int lanes) {
     int group = bytes <= 4 ? 32 : 128 / bytes, total = 0, ideal = 0;
     for (int phase = 0; phase < 32; phase += group) {
         uint64_t here[32]; int n = 0;
@@ -51,6 +52,20 @@ void count_shared(int line, bool store, int bytes, const uint64_t *at, const uin
     count(line, store ? SHARED_STORE_WAVEFRONTS : SHARED_LOAD_WAVEFRONTS, total);
     count(line, store ? SHARED_STORE_IDEAL : SHARED_LOAD_IDEAL, ideal);
     count(line, store ? SHARED_STORE_BYTES : SHARED_LOAD_BYTES, (uint64_t)lanes * bytes);
+    return total;
+}
+
+// Remember a request as it was made; addresses count from the start of the block's shared memory.
+void record_shared(int line, int kind, int bytes, uint32_t low, uint32_t high, const uint64_t *at, const uint8_t *lane, int lanes) {
+    if (!(twb_watch & 16)) return;
+    SharedRequest key;
+    key.fill(~0u);
+    key[0] = (uint32_t)line; key[1] = (uint32_t)kind; key[2] = (uint32_t)bytes; key[3] = low - TWBE_FIRST; key[4] = high - TWBE_FIRST;
+    for (int i = 0; i < lanes; ++i) key[5 + lane[i]] = (uint32_t)at[i] - TWBE_FIRST;
+    auto known = run.requests.find(key);
+    if (known != run.requests.end()) ++known->second;
+    else if (run.requests.size() < MOST_REQUESTS) run.requests[key] = 1;
+    else ++run.requests_left_out;
 }
 
 // The n-th access that lanes made from one place in the program is one request of the warp.
@@ -64,7 +79,10 @@ void flush(Warp *w) {
         for (const Record &r : w->lane[l]->log) {
             uint64_t key = (uint64_t)r.site << 32 | times[r.site]++;
             auto at = group.emplace(key, requests.size());
-            if (at.second) { Request q; q.line = r.line; q.kind = r.kind; q.bytes = r.bytes; requests.push_back(q); lanes.emplace_back(); }
+            if (at.second) {
+                Request q; q.line = r.line; q.kind = r.kind; q.bytes = r.bytes; q.low = r.low; q.high = r.high; q.segment = r.segment; q.first = w->lane[l];
+                requests.push_back(q); lanes.emplace_back();
+            }
             Request &q = requests[at.first->second];
             q.at[q.lanes++] = r.at;
             lanes[at.first->second].push_back((uint8_t)l);
@@ -76,8 +94,11 @@ void flush(Warp *w) {
         int kind = q.kind & 7;
         if (kind == TWBE_ATOMIC) count(q.line, ATOMICS);
         if (kind == TWBE_ASYNC && !(q.kind & 8)) { count(q.line, ASYNC_COPIES); count(q.line, ASYNC_BYTES, (uint64_t)q.lanes * q.bytes); }
-        if (q.kind & 8) count_shared(q.line, kind != TWBE_LOAD, q.bytes, q.at, lanes[i].data(), q.lanes);
-        else { if (kind == TWBE_ASYNC) q.kind = TWBE_LOAD; count_global(q); }
+        bool is_shared = q.kind & 8;
+        if (is_shared) record_shared(q.line, kind, q.bytes, q.low, q.high, q.at, lanes[i].data(), q.lanes);
+        else if (kind == TWBE_ASYNC) q.kind = TWBE_LOAD;
+        int moved = is_shared ? count_shared(q.line, kind != TWBE_LOAD, q.bytes, q.at, lanes[i].data(), q.lanes) : count_global(q);
+        if (records() && kind != TWBE_ASYNC) add(q.first, q.segment, is_shared ? SHARED : kind == TWBE_LOAD ? LOADED : STORED, q.line, is_shared ? moved : 32 * moved);
     }
 }
 
@@ -165,7 +186,7 @@ extern "C" __attribute__((noinline)) void *twbe_shared(uint32_t at, uint32_t low
     }
     if (bytes > 1 && !(bytes & (bytes - 1)) && at % bytes)
         found("misaligned", t->line, -1, format("%s %s %u bytes at shared address %u, which is not a multiple of %u", who(t).c_str(), kind_name(kind), bytes, at - TWBE_FIRST, bytes));
-    note(t, at, bytes, kind | 8, (uintptr_t)__builtin_return_address(0));
+    note(t, at, bytes, kind | 8, (uintptr_t)__builtin_return_address(0), low, high);
     if (checks() && kind <= TWBE_STORE) {
         if (!touch_plain(t, b, at, bytes, kind == TWBE_STORE))
             found("uninitialised", t->line, -1, format("%s reads %u bytes at byte %u of shared memory where nothing was written", who(t).c_str(), bytes, at - TWBE_FIRST));

@@ -4,6 +4,7 @@
 #include "numbers.h"
 #include "state.h"
 #include "fibers.h"
+#include "record.h"
 #include "memory.h"
 #include "schedule.h"
 #include "warp.h"

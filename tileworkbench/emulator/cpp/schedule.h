@@ -129,6 +129,7 @@ void arrive(uint32_t id, uint32_t expected, bool waits) {
     if (b.expected && b.expected != expected) found("barrier", t->line, b.line, format("barrier %u is used with %u and with %u threads", id, b.expected, expected));
     if (b.arrived && b.line != t->line && id == 0 && b.line > 0 && t->line > 0)
         found("divergent", t->line, b.line, format("%s comes to __syncthreads here while other threads of the block wait in another one", who(t).c_str()));
+    tell(t, BAR, id, expected, waits);
     if (!b.arrived) b.line = t->line;
     b.expected = expected; ++b.arrived;
     publish(t, b.clock);
@@ -165,12 +166,14 @@ extern "C" void twbe_cluster_arrive(int shows) {
     if (t->cluster_phase > run.cluster_phase) { found("cluster", t->line, -1, format("%s comes to the barrier of its cluster twice, and did not wait in between", who(t).c_str())); return; }
     t->cluster_phase = run.cluster_phase + 1;
     ++run.cluster_barrier.arrived;
+    tell(t, CLUSTER_ARRIVE);
     if (shows) publish(t, run.cluster_barrier.clock);
     if (t->lane == 0) count(t->line, BARRIERS);
     open_cluster_barrier();
 }
 extern "C" void twbe_cluster_wait() {
     Thread *t = me();
+    tell(t, CLUSTER_WAIT);
     if (t->lane == 0) count(t->line, BARRIER_WAITS);
     if (run.cluster_phase >= t->cluster_phase) { if (checks()) join(t->clock, run.cluster_done); return; }
     run.cluster_barrier.waiting.push_back(t);

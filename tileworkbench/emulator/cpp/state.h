@@ -1,5 +1,6 @@
 // The runtime's own view: threads as fibers, warps, blocks, findings and counters. One grid at a time.
 #include <algorithm>
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +20,8 @@ struct Thread; struct Warp; struct Block;
 
 typedef std::vector<uint32_t> Clock;  // entry g: how much of thread g's past is known
 
-struct Record { uint64_t at; uint32_t site; int line; uint16_t bytes; uint8_t kind; };  // kind: TWBE_* + 8 for shared
+struct Record { uint64_t at; uint32_t site, segment; int line; uint16_t bytes; uint8_t kind; uint32_t low, high; };  // kind: TWBE_* + 8 for shared; of a tile [low, high)
+struct Entry { int64_t order, thread, segment, kind, line, a, b, n, m, p, q; };           // something written down: record.h
 struct WarpOp { const char *name; void (*run)(Warp *, uint32_t mask); };
 struct Copy { void *to, *from; uint32_t at, bytes, valid; int line; };          // one cp.async, not yet done
 struct Product;                                                                    // one wgmma, not yet done
@@ -41,6 +43,7 @@ struct Thread : twb_thread_info {
     uint64_t warpgroup_steps = 0; bool fenced = false;
     int32_t fences = 0;            // proxy fences so far
     uint64_t cluster_phase = 0;
+    uint32_t segment = 0, copy_groups = 0, product_groups = 0, store_groups = 0; int64_t specials = 0;  // for what is written down
     Clock clock;
 };
 struct Warp { Block *home; uint32_t index, present = 0, registers = 0; int line = 0; Thread *lane[32] = {}; };
@@ -67,8 +70,14 @@ enum Count {
 struct Line { uint64_t n[COUNTS]; };
 struct Finding { std::string kind, text; int line, other; uint64_t times; };
 
+// One request of a warp on shared memory: line, kind (TWBE_*, or 4 and 5 for ldmatrix and stmatrix), bytes of a thread, the tile, each lane's address.
+enum { TWBE_LDMATRIX = 4, TWBE_STMATRIX = 5, MOST_REQUESTS = 1 << 16 };
+typedef std::array<uint32_t, 37> SharedRequest;
+
 // ---- the run
 struct Run {
+    std::map<SharedRequest, uint64_t> requests;        // how often each was made, when they are recorded
+    uint64_t requests_left_out = 0;                    // of kinds beyond MOST_REQUESTS
     std::vector<Line> lines;
     std::vector<Finding> findings;
     std::string printed;
@@ -84,6 +93,7 @@ struct Run {
     bool stop = false; int idle_polls = 0;
     int failed = 0; int failed_line = 0;
     uint32_t finding_limit = 200;
+    std::vector<Entry> told; std::unordered_map<uint64_t, size_t> told_at;
 } run;
 char scratch[4096];
 

@@ -79,6 +79,9 @@ void run_matrix(Warp *w, uint32_t mask) {
     int line = line_of(w, mask);
     count(line, first->store ? MATRIX_STORES : MATRIX_LOADS);
     if (mask != ~0u) { found("divergent", line, -1, "a matrix load or store needs all 32 lanes"); return; }
+    uint64_t asked[32]; uint8_t lanes[32];
+    for (int l = 0; l < 8 * first->count; ++l) { asked[l] = given<Matrix>(w, l)->at; lanes[l] = (uint8_t)l; }
+    record_shared(line, first->store ? TWBE_STMATRIX : TWBE_LDMATRIX, 16, first->low, first->high, asked, lanes, 8 * first->count);
     uint16_t tile[8][8];
     for (int m = 0; m < first->count; ++m) {
         uint64_t rows[8];
@@ -96,6 +99,7 @@ void run_matrix(Warp *w, uint32_t mask) {
             if (!g->store) memcpy(tile[i], t->home->memory + g->at, 16);
         }
         int fronts = most_words(rows, 8, 16);
+        if (records()) add(w->lane[first_lane(mask)], w->lane[first_lane(mask)]->segment, SHARED, line, fronts);
         count(line, first->store ? SHARED_STORE_WAVEFRONTS : SHARED_LOAD_WAVEFRONTS, fronts);
         count(line, first->store ? SHARED_STORE_IDEAL : SHARED_LOAD_IDEAL);
         count(line, first->store ? SHARED_STORE_BYTES : SHARED_LOAD_BYTES, 128);
@@ -134,6 +138,7 @@ void run_mma(Warp *w, uint32_t mask) {
     Mma *f = given<Mma>(w, first_lane(mask));
     int line = line_of(w, mask), m = f->m, k = f->k;
     count(line, MMA); count(line, MMA_FLOPS, 2ull * m * 8 * k);
+    if (records()) add(w->lane[first_lane(mask)], w->lane[first_lane(mask)]->segment, MULTIPLY, line, 2 * m * 8 * k, 0, f->at);
     if (mask != ~0u) { found("divergent", line, -1, "a matrix product needs all 32 lanes"); return; }
     if (f->to == TWBE_F64) {
         double a[8][4], b[4][8];

@@ -114,6 +114,7 @@ void run_wgmma(Warp *w, uint32_t mask) {
     if (checks()) { p->clock = first->clock; ++first->clock[first->id]; }
     if (w->index % 4 == 0) { count(p->line, WGMMA); count(p->line, WGMMA_FLOPS, 2ull * 64 * p->n * p->k); }
     first->products.back().push_back(p);
+    tell(first, PRODUCT, p->at, 0, 2 * 16 * p->n * p->k);
 }
 const WarpOp WGMMA_OP = {"wgmma", run_wgmma};
 
@@ -126,6 +127,7 @@ void products_until(Thread *t, size_t newest) {
 void run_wgmma_wait(Warp *w, uint32_t mask) {
     Thread *first = w->lane[first_lane(mask)];
     count(first->line, BARRIER_WAITS);
+    tell(first, PRODUCT_WAIT, (int64_t)first->product_groups - *(uint32_t *)first->data);
     products_until(first, *(uint32_t *)first->data);
     if (!checks()) return;
     for (int l = 0; l < 32; ++l) {  // what the warp's products have read, which the first lane's past stands for, has ended for each of them
@@ -161,6 +163,6 @@ void twbe_wgmma(void *d, const uint32_t *a, uint64_t da, uint64_t db, int n, int
     collective(&WGMMA_OP, ~0u, &g);
 }
 void twbe_wgmma_fence() { me()->fenced = true; }
-void twbe_wgmma_commit() { if (me()->lane == 0) me()->products.emplace_back(); }
+void twbe_wgmma_commit() { if (me()->lane == 0) { me()->products.emplace_back(); tell(me(), PRODUCT_COMMIT, me()->product_groups++); } }
 void twbe_wgmma_wait(uint32_t newest) { collective(&WGMMA_WAIT, ~0u, &newest); }
 }

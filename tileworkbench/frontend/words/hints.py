@@ -12,6 +12,7 @@ from ...ir.explicit import Asked
 from ...ir.expr import Const
 from ...language import hints as words
 from ...language._dispatch import impl
+from ...layout.annotated import recognised
 from ...layout.swizzle import Swizzle
 from .. import arith
 from ..builder import current
@@ -36,9 +37,20 @@ def _annotate_layout(layout_map: Any, allow_reannotation: bool = False, allow_bu
 
 
 def _asked(buffer: Any, layout: Any) -> str:
-    """The name, and for a layout of ours the bytes of a permuted row (0: none)."""
+    """The name, and what is asked for, as `analysis.asked_layouts` reads it."""
     name = getattr(buffer, "name", "?")
-    return f"{name} {layout.span_bytes}" if isinstance(layout, Swizzle) else name
+    if isinstance(layout, Swizzle):
+        return f"{name} {layout.span_bytes}"
+    place = layout.forward_fn if isinstance(layout, words.Layout) else layout
+    if not isinstance(buffer, BufferValue) or buffer.scope() != "shared" or not callable(place):
+        return name
+    shape = buffer.buffer.shape
+    if not all(isinstance(d, Const) for d in shape):
+        return f"{name} not: it has a symbolic dim"
+    found = recognised(buffer.buffer.static_shape(), place)
+    if isinstance(found, str):
+        return f"{name} not: {found}"
+    return f"{name} strides {' '.join(map(str, found.strides))}" + (f" xor {' '.join(map(str, found.xor))}" if found.xor else "")
 
 
 @impl(words.annotate_safe_value)
@@ -74,6 +86,8 @@ def _annotate_l2_hit_ratio(l2_hit_ratio_map: Any) -> None:
 
 @impl(words.annotate_min_blocks_per_sm)
 def _annotate_min_blocks_per_sm(n: int) -> None:
+    if not isinstance(n, int) or n < 1:
+        raise TileValueError(f"T.annotate_min_blocks_per_sm: {n!r} blocks", hint="a number from 1 on, known when the kernel is compiled")
     _record("annotate_min_blocks_per_sm", n)
 
 

@@ -171,6 +171,28 @@ const twb = (() => {
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
+  /** Put a text into the notebook's cell that still reads as `before`: the one that `host` stands under, or another. Else show it in `place`, to be copied. */
+  function putIntoCell(host, place, { text, before, say }, done, announce) {
+    const own = host.closest(".jp-Cell");
+    const cells = [own, ...(own ? document.querySelectorAll(".jp-Cell") : [])];
+    for (const cell of cells) {
+      const page = cell?.querySelector(".cm-content");
+      const editor = (page?.cmTile ?? page?.cmView)?.view;  // the cell's CodeMirror, where the notebook has one in reach
+      if (!before || editor?.state.doc.toString().trim() !== before.trim()) continue;
+      editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
+      place.replaceChildren(h("span", { class: "twb-faint" }, done));
+      return announce(done);
+    }
+    const button = (label, name, click) => h("button", { type: "button", "aria-label": name, click }, label);
+    const area = h("textarea", { readonly: true, rows: Math.min(8, text.split("\n").length), "aria-label": "text of the new cell", class: "twb-code" });
+    area.value = text;
+    const copy = button("copy", "copy the text", () => navigator.clipboard?.writeText(text).then(() => announce("copied"), () => area.select()));
+    const why = say ? [h("div", { class: "twb-faint" }, say)] : [];
+    place.replaceChildren(...why, area, h("div", { class: "twb-buttons" }, copy, button("close", "close the text", () => place.replaceChildren())));
+    area.focus();
+    area.select();
+  }
+
   const CSS = `
 .twb { position: relative; font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: var(--twb-text); background: var(--twb-background);
   max-width: 1100px; box-sizing: border-box; padding: 2px; }
@@ -202,12 +224,17 @@ const twb = (() => {
 .twb button.twb-tab[aria-selected=true] { border-bottom-color: var(--twb-accent); font-weight: 600; }
 .twb-verdict { font-size: 16px; font-weight: 600; margin: 2px 0; }
 .twb-faint { color: var(--twb-faint); }
+.twb-badge { border: 1px solid var(--twb-DRAM); color: var(--twb-DRAM); border-radius: 9px; padding: 0 8px; font-size: 12px; margin-left: 8px; white-space: nowrap; }
 .twb-facts { display: flex; flex-wrap: wrap; gap: 4px 22px; margin: 4px 0; }
 .twb-facts div > span { display: block; font-size: 11px; color: var(--twb-faint); }
 .twb-details { border: 1px solid var(--twb-grid); border-radius: 6px; padding: 4px 8px; margin: 6px 0; background: var(--twb-surface); }
+.twb-buttons { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 6px 0; }
+.twb-buttons:empty { display: none; }
+.twb-code { width: 100%; font: 12px/1.4 var(--jp-code-font-family, ui-monospace, monospace); color: var(--twb-text); background: var(--twb-surface);
+  border: 1px solid var(--twb-grid); border-radius: 6px; padding: 6px; }
 .twb-sr { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 @media (prefers-reduced-motion: no-preference) { .twb [data-group=ghost] { transition: transform 80ms linear; } }
 `;
 
-  return { THEMES, CSS, views, h, s, isDark, themed, colour, rgb, inkOn, selection, tooltip, table, slider, tabs, unpack };
+  return { THEMES, CSS, views, h, s, isDark, themed, colour, rgb, inkOn, selection, tooltip, table, slider, tabs, unpack, putIntoCell };
 })();

@@ -1,5 +1,5 @@
 // A panel: the verdict, the facts, and several views of one kernel as tabs that share a selection.
-// live: {title, verdict, place, facts: [[name, value]], checks: [[text, holds]], notes: [text], views: [live of a view]}
+// live: {title, verdict, place, facts: [[name, value]], checks: [[text, holds]], notes: [text], badge, table: {caption, head, rows} | null, views: [live of a view]}
 
 (() => {
   const { h, views } = twb;
@@ -13,9 +13,10 @@
     function top() {
       head.replaceChildren(
         h("div", { class: "twb-verdict" }, now.verdict ?? now.title),
-        now.place ? h("div", { class: "twb-faint" }, now.place) : null,
+        now.place ? h("div", { class: "twb-faint" }, now.place, now.badge ? h("span", { class: "twb-badge" }, now.badge) : null) : null,
         h("div", { class: "twb-facts" }, (now.facts ?? []).map(([name, value]) => h("div", {}, h("span", {}, name), value))),
         ...(now.checks ?? []).map(([text, holds]) => h("div", {}, h("b", { style: `color: var(--twb-${holds ? "good" : "warning"})` }, holds ? "ok " : "FAILED "), text)),
+        now.table ? twb.table(now.table) : null,
         ...(now.notes ?? []).map((text) => h("div", { class: "twb-faint" }, text)));
     }
 

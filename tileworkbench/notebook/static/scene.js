@@ -138,8 +138,17 @@
     const twin = h("pre", { class: "twb-scroll", tabindex: "0" });
     const words = h("details", {}, h("summary", {}, "as text"), twin);
     let now = live, frame = 0, scrubber = null, back = null;
-    const bar = h("div");
-    host.append(bar, picture, details, words);
+    const bar = h("div"), buttons = h("div", { class: "twb-buttons" }), applied = h("div");
+    host.append(bar, picture, buttons, applied, details, words);
+
+    /** What the view offers to do; nothing where nobody hears it. */
+    function offer() {
+      const made = ctx.isOffline ? [] : now.buttons ?? [];
+      buttons.replaceChildren(...made.map((b) => h("button", { type: "button", "aria-label": b.name, click: () => ctx.send(b.message) }, b.text)));
+    }
+    const stopNews = ctx.onMessage?.((message) => {
+      if (message?.applied) twb.putIntoCell(host, applied, message.applied, "the cell has the new layout: run it again (undo works there)", ctx.announce);
+    }) ?? (() => {});
 
     function choose(key, from) {
       const { key: _, ...rest } = ctx.selection();
@@ -190,14 +199,16 @@
     const stopTheme = ctx.onTheme(paint);
     scrub();
     paint();
+    offer();
     return {
       update(next) {
         const same = (next.frames?.length ?? 0) === (now.frames?.length ?? 0);
         now = next;
         if (!same) { frame = 0; scrub(); }
         paint();
+        offer();
       },
-      destroy() { stop(); stopTheme(); host.replaceChildren(); },
+      destroy() { stop(); stopTheme(); stopNews(); host.replaceChildren(); },
     };
   };
   twb.svgOf = svgOf;

@@ -1,5 +1,6 @@
 // Every stage of a kernel side by side, or as tabs where there is little room; the line under the pointer or the cursor lights its twins in all of them.
-// live: {keys: ["file:line"], heads, costs: [{gutter: [text], words}], stages: [{name, language, text, why, numbers, twins: [index | [index] | -1]}]}
+// live: {keys: ["file:line"], heads, costs: [{gutter: [text], words}], kinds: [name],
+//   stages: [{name, language, text, why, about: [text], kinds: [index | -1], start, numbers, twins: [index | [index] | -1]}]}
 
 (() => {
   const { h, views } = twb;
@@ -15,7 +16,9 @@
 .twb-src-head { display: flex; justify-content: space-between; align-items: center; gap: 6px; padding: 2px 4px 2px 10px; border-bottom: 1px solid var(--twb-grid);
   background: var(--twb-surface); border-radius: 6px 6px 0 0; font-size: 12px; }
 .twb-src-head b { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.twb-src-list { overflow: auto; height: 420px; font: 11.5px/${ROW}px var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace); outline-offset: -2px; }
+.twb-src-about { padding: 3px 10px; font-size: 12px; border-bottom: 1px solid var(--twb-grid); color: var(--twb-faint); }
+.twb-src-about > .kinds { display: flex; flex-wrap: wrap; gap: 0 12px; }
+.twb-src-list { overflow: auto; flex: 1 0 420px; height: 420px; font: 11.5px/${ROW}px var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace); outline-offset: -2px; }
 .twb-src-list:focus-visible { outline: 2px solid var(--twb-accent); }
 .twb-src-line { display: flex; white-space: pre; height: ${ROW}px; min-width: max-content; cursor: default; border-left: 3px solid transparent; padding-right: 8px; }
 .twb-src-line > .n { color: var(--twb-faint); text-align: right; min-width: 34px; padding: 0 8px 0 4px; user-select: none; }
@@ -26,6 +29,10 @@
 .twb-src-words { min-height: 40px; padding: 4px 2px; font-size: 12.5px; }
 .twb-k { color: var(--twb-registers); } .twb-m { color: var(--twb-faint); font-style: italic; } .twb-l { color: var(--twb-good); } .twb-d { color: var(--twb-DRAM); }
 `;
+
+  // of a GPU's instructions; "other" is faint
+  const KINDS = { tensor: "DRAM", shared: "shared", global: "L2", local: "warning", sync: "registers", float: "s4" };
+  const kindStyle = (kind) => (KINDS[kind] ? `color: var(--twb-${KINDS[kind]}); font-weight: 600` : "color: var(--twb-faint)");
 
   const WORDS = {
     python: "def return for in if else elif while with as and or not is None True False import from lambda class pass break continue",
@@ -54,6 +61,21 @@
       from = found.index + found[0].length;
     }
     node.append(text.slice(from));
+  }
+
+  /** An instruction of a GPU: its name in the colour of its kind. */
+  function instruction(node, text, kind) {
+    const found = text.match(/^(\s*(?:@!?U?P\w+ +)?)(\S+)(.*)$/);
+    if (!kind || !found) return node.append(kind ? text : h("span", { class: "twb-m" }, text));
+    node.append(found[1], h("span", { style: kindStyle(kind) }, found[2]), KINDS[kind] ? found[3] : h("span", { class: "twb-faint" }, found[3]));
+  }
+
+  /** What a stage says of the whole of it: its lines, and how many instructions of each kind there are. */
+  function about(stage, live) {
+    const counts = (live.kinds ?? []).map((kind, k) => [kind, (stage.kinds ?? []).filter((x) => x === k).length]).filter(([, n]) => n);
+    if (!stage.about?.length && !counts.length) return null;
+    return h("div", { class: "twb-src-about" }, (stage.about ?? []).map((text) => h("div", {}, text)),
+      counts.length ? h("div", { class: "kinds" }, counts.map(([kind, n]) => h("span", { style: kindStyle(kind) }, `${n} ${kind}`))) : null);
   }
 
   const list = (twin) => (Array.isArray(twin) ? twin : twin < 0 ? [] : [twin]);
@@ -100,7 +122,8 @@
     const nodes = lines.map((text, i) => {
       const keys = list(stage.twins[i]);
       const words = h("span");
-      paint(words, text.slice(indent), stage.language);
+      if (stage.kinds?.length) instruction(words, text.slice(indent), live.kinds[stage.kinds[i]]);
+      else paint(words, text.slice(indent), stage.language);
       const gutter = isFirst && live.heads.length
         ? live.heads.map((_, k) => h("span", { class: "c" }, keys.length ? live.costs[keys[0]].gutter[k] : "")) : [];
       const node = h("div", {
@@ -131,24 +154,31 @@
       if (scroll) show(at);
     }
 
+    /** Of these lines the one to bring into view: of the kernel itself rather than of a helper, of instructions the first that does the work. */
+    function telling(rows) {
+      if (!stage.kinds?.length) return rows.find((i) => i + 1 >= (stage.start ?? 1)) ?? rows[0];
+      const rank = (i) => (stage.kinds[i] < 0 ? 99 : stage.kinds[i]);
+      return rows.reduce((best, i) => (rank(i) < rank(best) ? i : best), rows[0]);
+    }
+
     /** Light the lines of these keys; bring the first of them into view unless the reader's hand is here. */
     function light(keys, mine) {
       for (const i of lit) (nodes[i].classList.remove("lit"), nodes[i].setAttribute("aria-selected", "false"));
       lit = keys.flatMap((key) => byKey.get(key) ?? []);
       for (const i of lit) (nodes[i].classList.add("lit"), nodes[i].setAttribute("aria-selected", "true"));
-      if (lit.length && !mine) show(lit[0]);
+      if (lit.length && !mine) show(telling(lit));
     }
 
     function enter(keys) {
       const rows = keys.flatMap((key) => byKey.get(key) ?? []);
-      if (rows.length) move(rows[0]);
+      if (rows.length) move(telling(rows));
       box.focus();
     }
 
     const button = h("button", { type: "button", "aria-label": `copy ${stage.name}`, click: () => copy(stage.text, button, { announce: api.announce }) }, "copy");
     const gutterHead = isFirst && live.heads.length ? ` ${live.heads.join(" · ")} of each line` : ` ${lines.length} lines`;
     const node = h("div", { class: isFirst ? "twb-src-pane first" : "twb-src-pane" },
-      h("div", { class: "twb-src-head" }, h("span", {}, h("b", {}, stage.name), h("span", { class: "twb-faint" }, gutterHead)), lines.length ? button : null), box);
+      h("div", { class: "twb-src-head" }, h("span", {}, h("b", {}, stage.name), h("span", { class: "twb-faint" }, gutterHead)), lines.length ? button : null), about(stage, live), box);
     const api = { node, light, enter, announce: () => {}, keys: () => list(stage.twins[at] ?? -1), count: (key) => (byKey.get(key) ?? []).length };
     return api;
   }

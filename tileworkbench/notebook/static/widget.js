@@ -1,7 +1,7 @@
 // The edge to the notebook: an anywidget model in, a view on the page. The offline page of the exporter calls the same `render` with a model of its own.
 
 /** Give `host` the look that all views share, and what a view may call. */
-function twbContext(host, group, { send = () => {}, onMessage = () => () => {} } = {}) {
+function twbContext(host, group, { send = () => {}, onMessage = () => () => {}, isOffline = false } = {}) {
   const shared = twb.selection(group);
   const voice = twb.h("div", { class: "twb-sr", role: "status", "aria-live": "polite" });
   const themeListeners = new Set();
@@ -19,6 +19,7 @@ function twbContext(host, group, { send = () => {}, onMessage = () => () => {} }
     announce: (text) => { voice.textContent = text; },
     send,
     onMessage,
+    isOffline,
   };
   return { ctx, place, stop: stopTheme };
 }
@@ -46,6 +47,7 @@ function render({ model, el }) {
   const { ctx, place, stop } = twbContext(el, group, {
     send: (message) => tell(() => model.send(message)),
     onMessage: (listener) => (listeners.add(listener), () => listeners.delete(listener)),
+    isOffline: !!model.get("is_offline"),
   });
   let view = null, module = null;
   const draw = () => {

@@ -169,23 +169,6 @@
         ...(s.failures?.length ? [h("details", {}, h("summary", {}, `${s.failures.length} positions failed`), twb.table({ caption: "failures", head: ["schedule", "reason"], rows: s.failures, left: 2 }))] : []));
     }
 
-    /** Put the text into the cell that made this workbench if it still reads as it did; else show it, to be copied. */
-    function putIntoCell({ text, before }) {
-      const page = host.closest(".jp-Cell")?.querySelector(".cm-content");
-      const editor = (page?.cmTile ?? page?.cmView)?.view;  // the cell's CodeMirror, where the notebook has one in reach
-      if (before && editor?.state.doc.toString().trim() === before.trim()) {
-        editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
-        applied.replaceChildren(h("span", { class: "twb-faint" }, "the cell has the new schedule: run it again (undo works there)"));
-        return ctx.announce("the cell has the new schedule; run it again");
-      }
-      const area = h("textarea", { readonly: true, rows: Math.min(8, text.split("\n").length), "aria-label": "text of the new cell", class: "twb-code" });
-      area.value = text;
-      const copy = button("copy", "copy the text", () => navigator.clipboard?.writeText(text).then(() => ctx.announce("copied"), () => area.select()));
-      applied.replaceChildren(area, h("div", { class: "twb-buttons" }, copy, button("close", "close the text", () => applied.replaceChildren())));
-      area.focus();
-      area.select();
-    }
-
     /** The roofline with the ghost of where the sliders stand; other views wait for Python. */
     function moveGhost() {
       const shown = now.views[open], marks = now.ghosts?.[keyOf(at)];
@@ -239,7 +222,7 @@
       paint();
       if (message.log) paintLog();
       if (message.search) paintSearch();
-      if (message.applied) putIntoCell(message.applied);
+      if (message.applied) twb.putIntoCell(host, applied, message.applied, "the cell has the new schedule: run it again (undo works there)", ctx.announce);
       if (message.say) ctx.announce(message.say);
     }
 
@@ -278,9 +261,6 @@
 .twb-status { min-height: 21px; } .twb-busy::before { content: "◌ "; color: var(--twb-accent); }
 .twb-bad { color: var(--twb-warning); } .twb-surprise { border-left: 3px solid var(--twb-warning); padding-left: 8px; }
 .twb-left p { margin: 4px 0; } .twb-says { font-weight: 600; }
-.twb-buttons { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 6px 0; }
-.twb-code { width: 100%; font: 12px/1.4 var(--jp-code-font-family, ui-monospace, monospace); color: var(--twb-text); background: var(--twb-surface);
-  border: 1px solid var(--twb-grid); border-radius: 6px; padding: 6px; }
 .twb-log { max-height: 240px; overflow-y: auto; margin-top: 8px; }
 .twb-log td.twb-word:last-child { white-space: normal; min-width: 220px; }`;
 })();

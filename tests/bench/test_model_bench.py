@@ -1,0 +1,73 @@
+"""`bench model` as a value, its cases, and what it prints where there is no GPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tileworkbench.bench.__main__ import BENCHES, main
+from tileworkbench.bench.gpu import model
+from tileworkbench.bench.gpu.model import ModelFound, dram_ratio, over, predictions, recorded
+from tileworkbench.bench.gpu.model_cases import cases
+from tileworkbench.model.recorded import Origin, RecordedRun, Recording
+from tileworkbench.model.report import report
+
+ORIGIN = Origin("NVIDIA H200", "2026-12-01", "580.95", "13.0", "python -m tileworkbench.bench model")
+SAID = {"seconds": 1e-3, "DRAM read": 80e6, "DRAM written": 20e6, "L2 read": 90e6, "L2 written": 20e6}
+RUN = RecordedRun("gemm float16", "64x64x64", "fast", (1.1e-3, 1.0e-3, 1.2e-3), {"DRAM read": 79e6, "DRAM written": 20e6})
+
+
+def test_three_schedules_of_each_kind_compile_to_kernels_of_the_model() -> None:
+    found = cases()
+    assert set(Counter((c.kernel, c.shape) for c in found).values()) == {3}
+    assert {c.problem.kind for c in found} >= {"gemm", "attention", "softmax", "transpose"} and len({c.name for c in found}) == len(found)
+    said = predictions(report(found[0].make().kernel, Recording(ORIGIN).machine, {}))
+    assert said["seconds"] > 0 and said["L2 read"] > said["DRAM read"] >= 2 * 4096**2 * 2 and said["DRAM written"] == 4096**2 * 2
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong"),
+    [
+        (RUN, []),
+        (replace(RUN, counters={"DRAM read": 68e6, "DRAM written": 20e6}), ["bytes"]),
+        (replace(RUN, seconds=(0.7e-3,)), ["time"]),
+        (replace(RUN, seconds=(), counters={}), ["bytes", "time"]),
+        (replace(RUN, counters={"DRAM read": 79e6}), ["bytes"]),
+    ],
+)
+def test_a_row_is_within_its_limits_or_says_what_is_not(run: RecordedRun, wrong: list[str]) -> None:
+    assert over(run, SAID) == wrong
+    found = ModelFound(Recording(ORIGIN, (run,)), (SAID,))
+    assert found.is_within == (not wrong)
+    assert ("OVER: " + " and ".join(wrong) in found.table()) == bool(wrong)
+    assert Recording.from_json(Recording(ORIGIN, (replace(run, predicted=SAID),)).to_json()).as_dict() == found.as_json()
+
+
+def test_the_table_has_both_sides() -> None:
+    table = ModelFound(Recording(ORIGIN, (RUN,)), (SAID,)).table()
+    assert dram_ratio(RUN, SAID) == pytest.approx(100 / 99)
+    assert "80.0 / 79.0" in table and "1000.0 / 1100.0" in table and "1.01" in table and "0.91" in table
+    assert "NVIDIA H200, 2026-12-01, driver 580.95, CUDA 13.0" in table and "recorded" not in table
+    assert "--cache-control none" in table
+
+
+def test_without_a_gpu_the_newest_recording_is_printed_beside_what_the_model_says_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    case = next(c for c in cases() if c.problem.kind == "softmax")
+    now = predictions(report(case.make().kernel, Recording(ORIGIN).machine, {}))
+    run = RecordedRun(case.kernel, case.shape, case.schedule, (now["seconds"],), {"DRAM read": now["DRAM read"], "DRAM written": now["DRAM written"]})
+    gone = replace(run, schedule="a schedule that nobody has any more", predicted={"seconds": 1.0})
+    old = replace(ORIGIN, date="2025-01-01")
+    held = {"old": Recording(old, (replace(run, seconds=(1.0,)),)), "new": Recording(ORIGIN, (run, gone))}
+    monkeypatch.setattr(model, "recordings", lambda: held)
+    monkeypatch.setattr(model, "why_no_gpu", lambda: "no GPU here (no driver)")
+    assert main(["model"]) == 0
+    said = capsys.readouterr().out
+    assert "no GPU here (no driver): recorded on NVIDIA H200, 2026-12-01, driver 580.95" in said
+    assert "1 of 1 rows" in said and "nobody has" not in said
+    monkeypatch.setattr(model, "recordings", dict)
+    assert main(["model"]) == 1 and "nothing is recorded" in capsys.readouterr().out
+    assert recorded("why").recording.runs == () and "model" in BENCHES

@@ -1,0 +1,202 @@
+"""`bench model`: what the model says of bytes and time beside a GPU's counters and its clock.
+
+Counters are those of `runtime.counters_cuda`: one launch that finds nothing in L2, and all bytes that it makes memory move. Times are of launches on
+a hot chip, each on arrays that the ones before it did not touch. Without a GPU the newest recording is printed, beside what the model says now.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...base.machine import Machine, preset_of_device
+from ...model.counters import Counters
+from ...model.recorded import Origin, RecordedRun, Recording, recordings
+from ...model.report import Report, report
+from ...runtime.counters_cuda import count_calls
+from ...runtime.gpu_driver import driver_version
+from ...runtime.jit import compile
+from ...runtime.kernel import JITKernel
+from ...runtime.libcuda import find_driver, why_no_driver
+from ...runtime.measure_cuda import measure_cuda
+from . import turns
+from .arrays import Set, count_of_sets, make_sets, poison
+from .check import check
+from .match import CudaClock
+from .model_cases import Case, cases
+
+COMMAND = "python -m tileworkbench.bench model"
+BYTES_LIMIT, TIME_LIMIT = 0.10, 0.25
+SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFound:
+    """The runs, and for each what the model says now. `why` is not "" where they were recorded elsewhere: why nothing ran here."""
+
+    recording: Recording
+    predicted: tuple[dict[str, float], ...]
+    why: str = ""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether every row was counted and timed, and lies within its limits."""
+        return bool(self.recording.runs) and all(not over(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+
+    def as_json(self) -> dict[str, Any]:
+        """The recording, with the predictions of now; `Recording.from_json` reads it."""
+        runs = tuple(replace(r, predicted=p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+        return Recording(self.recording.origin, runs).as_dict()
+
+    def table(self) -> str:
+        """A line a row: bytes at DRAM and at L2, and times, the model's beside the machine's."""
+        origin = self.recording.origin
+        titles = f"{'DRAM read, MB':>17} {'written, MB':>15} {'ratio':>6} {'L2 read, MB':>17} {'time, us':>17} {'ratio':>6}"
+        head = f"{'kernel':<18} {'shape':<17} {'schedule':<27} {titles}"
+        where = f"{self.why}: {origin.badge}" if self.why else f"{origin.machine}, {origin.date}, driver {origin.driver}, CUDA {origin.cuda}"
+        lines = [where, head, f"{'':<18} {'':<17} {'':<27} {'model / counter':>17}", "-" * len(head)]
+        lines += [_line(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True)]
+        good = sum(not over(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+        limits = f"DRAM bytes within {BYTES_LIMIT:.0%}, time within {TIME_LIMIT:.0%}".replace("%", " %")
+        lines.append(f"{good} of {len(self.recording.runs)} rows have {limits}")
+        lines.append(
+            "bytes: by ncu with --clock-control none --cache-control none; L2 is emptied before the launch, and what the launch leaves in it counts"
+        )
+        return "\n".join(lines)
+
+
+def over(run: RecordedRun, predicted: dict[str, float]) -> list[str]:
+    """What is not within its limit: "bytes", "time"; what was not measured is not."""
+    out = []
+    ratio, times = dram_ratio(run, predicted), time_ratio(run, predicted)
+    if ratio is None or abs(ratio - 1) > BYTES_LIMIT:
+        out.append("bytes")
+    if times is None or abs(times - 1) > TIME_LIMIT:
+        out.append("time")
+    return out
+
+
+def dram_ratio(run: RecordedRun, predicted: dict[str, float]) -> float | None:
+    """Modelled over counted bytes at DRAM, read and written."""
+    read, written = run.counters.get("DRAM read"), run.counters.get("DRAM written")
+    if read is None or written is None or not read + written:
+        return None
+    return (predicted["DRAM read"] + predicted["DRAM written"]) / (read + written)
+
+
+def time_ratio(run: RecordedRun, predicted: dict[str, float]) -> float | None:
+    """Predicted over the median measured time."""
+    return predicted["seconds"] / statistics.median(run.seconds) if run.seconds else None
+
+
+def predictions(r: Report) -> dict[str, float]:
+    """Seconds, and bytes by level, of a launch that finds nothing in a cache."""
+    out = {"seconds": r.predicted.value}
+    for level in ("L2", "DRAM"):
+        flows = [f for f in r.traffic.flows if f.level == level]
+        out |= {f"{level} read": sum(f.read_bytes for f in flows), f"{level} written": sum(f.write_bytes for f in flows)}
+    return out
+
+
+def _line(run: RecordedRun, predicted: dict[str, float]) -> str:
+    def pair(name: str) -> str:
+        seen = run.counters.get(name)
+        return f"{predicted[name] / 1e6:.1f} / {'-' if seen is None else f'{seen / 1e6:.1f}'}"
+
+    seconds = f"{statistics.median(run.seconds) * 1e6:.1f}" if run.seconds else "-"
+    times = f"{predicted['seconds'] * 1e6:.1f} / {seconds}"
+    ratios = [f"{x:.2f}" if x is not None else "-" for x in (dram_ratio(run, predicted), time_ratio(run, predicted))]
+    mark = " OVER: " + " and ".join(found) if (found := over(run, predicted)) else ""
+    cells = f"{pair('DRAM read'):>17} {pair('DRAM written'):>15} {ratios[0]:>6} {pair('L2 read'):>17} {times:>17} {ratios[1]:>6}"
+    return f"{run.kernel:<18} {run.shape:<17} {run.schedule:<27} {cells}{mark}" + (f"  ({run.note})" if run.note else "")
+
+
+# ------------------------------------------------------------------------------------------- running
+def run(*_: Any) -> ModelFound:
+    """Count and time every case on the GPU here; without one, the newest recording."""
+    why = why_no_gpu()
+    return recorded(why) if why else measured(cases())
+
+
+def why_no_gpu() -> str:
+    """Why nothing can run here, or ""."""
+    if find_driver() is None:
+        return f"no GPU here ({why_no_driver()})"
+    try:
+        import torch
+    except ImportError:
+        return "no PyTorch here, which makes the arrays"
+    return "" if torch.cuda.is_available() else "PyTorch finds no GPU here"
+
+
+def recorded(why: str) -> ModelFound:
+    """The newest recording of these cases, beside what the model says now; rows whose case is gone are left out."""
+    known = {case.name: case for case in cases()}
+    kept = [r for r in recordings().values() if any(run.name in known for run in r.runs)]
+    if not kept:
+        return ModelFound(Recording(Origin("", "", "", "", COMMAND)), (), f"{why}, and nothing is recorded")
+    newest = kept[-1]
+    runs = tuple(r for r in newest.runs if r.name in known)
+    said = [predictions(newest.report(replace(r, seconds=()), known[r.name].make().kernel)) for r in runs]
+    return ModelFound(Recording(newest.origin, runs), tuple(said), why)
+
+
+def measured(chosen: Sequence[Case]) -> ModelFound:
+    """Count and time `chosen` on the current device. Kernels are checked against float64 first: a wrong one is not counted."""
+    import torch
+
+    name = str(torch.cuda.get_device_name())
+    machine = preset_of_device(name) or measure_cuda()
+    clock = CudaClock(torch)
+    kept: dict[str, list[Set]] = {}
+    runs: list[RecordedRun] = []
+    calls: list[tuple[int, JITKernel, Set]] = []
+    for case in chosen:
+        sets = kept.setdefault(case.problem.name, [])
+        sets += [] if sets else make_sets(torch, case.problem, "cuda", count_of_sets(case.problem))
+        made, kernel = _timed(torch, clock, case, sets, machine)
+        if kernel is not None:
+            calls.append((len(runs), kernel, sets[0]))
+        runs.append(made)
+        print(f"{made.name}: {statistics.median(made.seconds) * 1e6 if made.seconds else 0:.1f} us {made.note}", file=sys.stderr, flush=True)
+    counted = count_calls([(kernel, (*tensors.given, tensors.out)) for _, kernel, tensors in calls])
+    for (at, _, _), found in zip(calls, counted, strict=True):
+        runs[at] = _with(runs[at], found)
+    driver = find_driver()
+    cuda = ".".join(map(str, driver.version)) if driver is not None else "unknown"
+    origin = Origin(name, time.strftime("%Y-%m-%d"), driver_version(), cuda, COMMAND)
+    return ModelFound(Recording(origin, tuple(runs)), tuple(dict(r.predicted) for r in runs))
+
+
+def _with(run: RecordedRun, found: Counters) -> RecordedRun:
+    return replace(run, counters=dict(found.values), note=" ".join(x for x in (run.note, found.missing) if x))
+
+
+def _timed(torch: Any, clock: turns.Clock, case: Case, sets: list[Set], machine: Machine) -> tuple[RecordedRun, JITKernel | None]:
+    """A case compiled, checked and timed; no kernel where it is wrong or does not compile."""
+    made = RecordedRun(case.kernel, case.shape, case.schedule)
+    program = case.make()
+    try:
+        kernel = compile(program, target="cuda")
+        poison(torch, sets[0].out)
+        kernel(*sets[0].given, sets[0].out)
+        clock.wait()
+        verdict = check(torch, case.problem, sets[0])
+    except Exception as error:  # whatever goes wrong is a row of the table
+        said = report(program.kernel, machine, {})
+        return replace(made, predicted=predictions(said), note=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"), None
+    made = replace(made, predicted=predictions(report(kernel.ir, machine, {}, registers=kernel.n_regs)), registers=kernel.n_regs)
+    if verdict.why:
+        return replace(made, note=f"WRONG: {verdict.why}"), None
+    launches = [_launch(kernel, tensors) for tensors in sets]
+    ms = turns.estimate(clock, launches)
+    turns.heat(clock, launches, ms)
+    return replace(made, seconds=tuple(t / 1e3 for t in turns.samples(clock, launches, ms, SAMPLES))), kernel
+
+
+def _launch(kernel: JITKernel, tensors: Set) -> turns.Run:
+    return lambda: kernel(*tensors.given, tensors.out)

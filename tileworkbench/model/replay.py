@@ -1,0 +1,303 @@
+"""When things happen in a recorded run: order and dependencies from the emulator's log, durations from a GPU's numbers.
+
+Every warp goes through its entries in order. What it issues takes its turn at what the SM has one of: the path from L2, the one to it, shared memory,
+and for each quarter the scheduler, the special function unit and the tensor core; whoever asks first is served first. A wait ends when everything has
+happened that the run says it waited for: the arrivals and bytes of one phase of an mbarrier, the groups of copies, products or stores, the other
+threads of a barrier.
+
+    copies          bytes / the SM's share of L2; the data are there a latency later
+    matrix products FLOP / tensor rate; a warp that issues wgmma goes on when the product starts: the queue is short (measured, H200, November 2026)
+    instructions    one a clock and scheduler, in slices so that warps take turns; what a warp does in one line overlaps
+Not modelled: latency between dependent instructions, misses of L2, what other SMs do.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..emulator.log import TYPES, WARP, Entry, Log, WarpLog
+from ..emulator.text import Line
+from .sm_rates import PARTS, SmRates
+
+SLICE = 32.0  # clocks of a scheduler in a row for one warp while others want it
+SUMS = ("work", "shared", "loaded", "stored", "multiply")
+Key = tuple[int, int, int]  # resident, rank, and what is meant in that block
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something of warp `warp` from `start` to `end`, in clocks; `at` is the place of its entry in the warp's log, `amount` FLOP or bytes, `arrives`
+    when a copy's data are there. `waited` names what a wait was for: (rank, mbarrier, phase)."""
+
+    warp: int
+    at: int
+    kind: str
+    line: Line | None
+    start: float
+    end: float
+    amount: float = 0.0
+    arrives: float = 0.0
+    waited: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What happened in one block: pieces by start. `phases` says when a phase of an mbarrier ended: (rank, mbarrier, phase) -> clocks."""
+
+    pieces: tuple[Piece, ...]
+    phases: dict[Key, float]
+    unmatched: int = 0  # waits that nothing in the log ends
+
+
+def replay(log: Log, rates: SmRates, *, residents: int = 1, rank: int = 0) -> Replay:
+    """Times for the block of that rank, while `residents` blocks like it share each SM of the cluster."""
+    run = _Run(log, rates, residents)
+    run.play()
+    pieces = sorted(run.pieces, key=lambda s: (s.start, s.end, s.warp, s.at))
+    phases = {(key[1], key[2], key[3]): when for key, when in run.done.items() if key[0] == 0 and key[1] == rank}
+    return Replay(tuple(pieces), phases, run.unmatched)
+
+
+@dataclass(slots=True, eq=False)
+class _Warp:
+    """A warp at work: where it is, and what it has started."""
+
+    resident: int
+    log: WarpLog
+    now: float = 0.0
+    at: int = 0
+    left: tuple[float, float] = (0.0, 0.0)  # instructions and special results of a line that are still to do
+    is_inside: bool = False  # of a line
+    begun: float = 0.0
+    until: float = 0.0  # when its requests to shared memory and its products are done
+    reads: float = 0.0  # when what it reads from global memory is there
+    open_products: float = 0.0
+    copies: dict[int, float] | None = None
+    products: dict[int, float] | None = None
+    stores: dict[int, float] | None = None
+
+    @property
+    def part(self) -> tuple[int, int]:
+        return self.log.rank, self.log.index % PARTS
+
+
+class _Run:
+    def __init__(self, log: Log, rates: SmRates, residents: int) -> None:
+        self.log, self.rates = log, rates
+        self.warps = [_Warp(r, w, copies={}, products={}, stores={}) for r in range(residents) for w in log.warps]
+        self.free: dict[tuple[str, int, int], float] = defaultdict(float)  # when a unit is free
+        self.owed: dict[tuple[int, int, int, int], int] = defaultdict(int)  # (resident, rank, mbarrier, phase) -> contributions to come
+        self.latest: dict[tuple[int, int, int, int], float] = defaultdict(float)
+        self.done: dict[tuple[int, int, int, int], float] = {}
+        self.waiting: dict[object, list[tuple[_Warp, float]]] = defaultdict(list)
+        self.bars: dict[Key, tuple[int, float]] = {}
+        self.clusters: dict[int, list[float]] = defaultdict(list)
+        self.pieces: list[Piece] = []
+        self.unmatched = 0
+        self.order = 0
+        self.heap: list[tuple[float, int, _Warp]] = []
+        for warp in self.warps:
+            for entry in warp.log.entries:
+                for key in self.contributions(warp, entry):
+                    self.owed[key] += 1
+
+    def contributions(self, warp: _Warp, e: Entry) -> Iterator[tuple[int, int, int, int]]:
+        """The phases that an entry helps to end."""
+        if e.kind in ("arrive", "load") and e.b >= 0:
+            yield from ((warp.resident, rank, e.a, e.b) for rank in range(16) if e.p >> rank & 1)
+        elif e.kind == "copy_arrive" and e.q >= 0:
+            yield warp.resident, warp.log.rank, e.p, e.q
+
+    # ------------------------------------------------------------------------------------------ the clock
+    def play(self) -> None:
+        for warp in self.warps:
+            self.push(warp, 0.0)
+        while True:
+            while self.heap:
+                now, _, warp = heapq.heappop(self.heap)
+                warp.now = now
+                self.advance(warp)
+            if not (stuck := [item for group in self.waiting.values() for item in group]):
+                return
+            self.unmatched += len(stuck)  # not a deadlock: the program ended
+            self.waiting.clear()
+            for warp, since in stuck:
+                warp.at += 1
+                self.push(warp, since)
+
+    def push(self, warp: _Warp, when: float) -> None:
+        self.order += 1
+        heapq.heappush(self.heap, (when, self.order, warp))
+
+    def advance(self, warp: _Warp) -> None:
+        """Go on until the warp has to wait for its turn or for others."""
+        while warp.at < len(warp.log.entries):
+            when = self.step(warp)
+            if when is None:
+                return
+            warp.now = when
+            if self.heap and when > self.heap[0][0]:
+                self.push(warp, when)
+                return
+
+    def note(
+        self, warp: _Warp, kind: str, e: Entry, start: float, end: float, amount: float = 0.0, arrives: float = 0.0, waited: Key | None = None
+    ) -> None:
+        if warp.resident == 0 and warp.log.rank == 0 and (end > start or arrives or kind == "wait"):
+            self.pieces.append(Piece(warp.log.index, warp.at, kind, e.line, start, end, amount, arrives, waited))
+
+    def take(self, unit: str, place: tuple[int, int], now: float, clocks: float) -> tuple[float, float]:
+        """From when to when a unit serves a request made now."""
+        start = max(now, self.free[unit, *place])
+        self.free[unit, *place] = start + clocks
+        return start, start + clocks
+
+    def tell(self, key: tuple[int, int, int, int], when: float) -> None:
+        """A phase got one of its contributions; with the last one it ends."""
+        self.owed[key] -= 1
+        self.latest[key] = max(self.latest[key], when)
+        if self.owed[key] == 0:
+            self.done[key] = self.latest[key]
+            for warp, since in self.waiting.pop(key, ()):
+                self.wake(warp, since, self.done[key])
+
+    def wake(self, warp: _Warp, since: float, when: float) -> None:
+        """The wait at which a warp stands is over."""
+        e = warp.log.entries[warp.at]
+        waited = (warp.log.rank, e.a, e.b) if e.kind == "wait" else None
+        self.note(warp, "wait" if e.kind == "wait" else "barrier", e, since, max(since, when), waited=waited)
+        warp.at += 1
+        self.push(warp, max(since, when))
+
+    # ------------------------------------------------------------------------------------------ one entry
+    def step(self, warp: _Warp) -> float | None:
+        """Do the warp's next entry; when it goes on, None if that is not known yet."""
+        e, now = warp.log.entries[warp.at], warp.now
+        if e.kind in SUMS:
+            return self.line(warp)
+        place, own = (warp.log.rank, 0), (warp.resident, warp.log.rank)
+        assert warp.copies is not None and warp.products is not None and warp.stores is not None
+        match e.kind:
+            case "copy" | "load":
+                start, end = self.take("copy", place, now, e.n / self.rates.copy_bytes)
+                there = end + self.rates.latency
+                self.note(warp, e.kind, e, start, end, e.n, there)
+                if e.kind == "copy":
+                    warp.copies[e.a] = max(warp.copies.get(e.a, 0.0), there)
+                for key in self.contributions(warp, e):
+                    self.tell(key, there)
+            case "copy_arrive":
+                for key in self.contributions(warp, e):
+                    self.tell(key, max(now, warp.copies.get(e.a, 0.0)))
+            case "arrive":
+                for key in self.contributions(warp, e):
+                    self.tell(key, now)
+            case "store":
+                start, end = self.take("store", place, now, e.n / self.rates.copy_bytes)
+                self.note(warp, "store", e, start, end, e.n)
+                warp.stores[e.a] = max(warp.stores.get(e.a, 0.0), end)
+            case "product":
+                start, end = self.take("tensor", warp.part, now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))
+                self.note(warp, "product", e, start, end, e.n)
+                self.note(warp, "queued", e, now, start)
+                warp.open_products = end
+                now = start
+            case "product_commit":
+                warp.products[e.a] = warp.open_products
+            case "product_wait" | "copy_wait" | "store_wait":
+                groups = {"product_wait": warp.products, "copy_wait": warp.copies, "store_wait": warp.stores}[e.kind]
+                until = max((t for g, t in groups.items() if g < e.a), default=now)
+                self.note(warp, e.kind, e, now, max(now, until))
+                now = max(now, until)
+            case "wait":
+                key = (*own, e.a, e.b)
+                if e.b < 0 or key in self.done:
+                    until = max(now, self.done.get(key, now))
+                    self.note(warp, "wait", e, now, until, waited=(warp.log.rank, e.a, e.b))
+                    now = until
+                else:
+                    self.waiting[key].append((warp, now))
+                    return None
+            case "bar":
+                return self.bar(warp, (*own, e.a), e, now)
+            case "cluster_arrive":
+                self.clusters[warp.resident].append(now)
+                self.cluster_moves(warp.resident)
+            case "cluster_wait":
+                if len(self.clusters[warp.resident]) % self.alive(warp.resident):
+                    self.waiting["cluster", warp.resident].append((warp, now))
+                    return None
+                now = max(now, max(self.clusters[warp.resident], default=now))
+            case _:  # a turn of a loop, the end
+                pass
+        warp.at += 1
+        return now
+
+    def line(self, warp: _Warp) -> float:
+        """What a warp does in one line: its requests go out together, then its instructions, a slice at a time."""
+        entries, at = warp.log.entries, warp.at
+        stop = at
+        while stop < len(entries) and entries[stop].kind in SUMS and entries[stop].line == entries[at].line:
+            stop += 1
+        mine, place = entries[at:stop], (warp.log.rank, 0)
+        if not warp.is_inside:
+            warp.is_inside, warp.begun, warp.until, warp.reads = True, warp.now, warp.now, warp.now
+            for e in mine:
+                if e.kind == "shared":
+                    warp.until = max(warp.until, self.take("shared", place, warp.now, e.n * 128 / self.rates.shared_bytes)[1])
+                elif e.kind in ("loaded", "stored"):
+                    path = "copy" if e.kind == "loaded" else "store"
+                    start, end = self.take(path, place, warp.now, e.n / self.rates.copy_bytes)
+                    there = end + self.rates.latency if e.kind == "loaded" else end
+                    self.note(warp, e.kind, e, start, end, e.n, there)
+                    warp.reads = max(warp.reads, there if e.kind == "loaded" else warp.now)
+                elif e.kind == "multiply":
+                    start, end = self.take("tensor", warp.part, warp.now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))
+                    self.note(warp, "multiply", e, start, end, e.n)
+                    warp.until = max(warp.until, end)
+            work = [e for e in mine if e.kind == "work"]
+            warp.left = (sum(e.n for e in work) * self.rates.issue, sum(e.m for e in work) * self.rates.special)
+        issue, special = warp.left
+        parts = max(1, math.ceil(max(issue, special) / SLICE))
+        begin, issued = self.take("issue", warp.part, warp.now, issue / parts)
+        end = max(issued, self.take("special", warp.part, begin, special / parts)[1]) if special else issued
+        warp.left = (issue - issue / parts, special - special / parts) if parts > 1 else (0.0, 0.0)
+        if parts > 1:
+            return end
+        end = max(end, warp.until)
+        self.note(warp, "work", mine[0], warp.begun, end)
+        self.note(warp, "read_wait", mine[0], end, warp.reads)
+        warp.is_inside, warp.at = False, stop
+        return max(end, warp.reads)
+
+    # ------------------------------------------------------------------------------------------ barriers
+    def bar(self, warp: _Warp, key: Key, e: Entry, now: float) -> float | None:
+        count, latest = self.bars.get(key, (0, 0.0))
+        count += min(WARP, self.log.block_threads - WARP * warp.log.index)
+        latest = max(latest, now)
+        if e.n and count < e.b:
+            self.bars[key] = (count, latest)
+            self.waiting[key].append((warp, now))
+            return None
+        if count >= e.b:
+            self.bars[key] = (0, 0.0)
+            for other, since in self.waiting.pop(key, ()):
+                self.wake(other, since, latest)
+            self.note(warp, "barrier", e, now, now)
+        else:
+            self.bars[key] = (count, latest)
+        warp.at += 1
+        return now
+
+    def alive(self, resident: int) -> int:
+        return max(1, sum(w.resident == resident and w.at < len(w.log.entries) - 1 for w in self.warps))
+
+    def cluster_moves(self, resident: int) -> None:
+        came = self.clusters[resident]
+        if len(came) % self.alive(resident) == 0:
+            for warp, since in self.waiting.pop(("cluster", resident), ()):
+                self.wake(warp, since, max(came))

@@ -1,0 +1,143 @@
+"""The timeline of a call, from a run in the emulator: who copies, computes and waits, in which order, on a machine's numbers.
+
+A block of the launch that does most is run, and its log is replayed (`model.emulated`). Keep it short: a block of 128x128 results and 16 steps takes
+a tenth of a second, and says what one of a thousand steps would.
+
+>>> import numpy as np, tileworkbench
+>>> from tileworkbench.kernels import gemm
+>>> kernel = tileworkbench.compile(gemm.program(64, 64, 128, 64, 64, 32, 2, "float16", "float16", False), out_idx=-1, target="interpret")
+>>> a, b = np.ones((64, 128), np.float16), np.ones((128, 64), np.float16)
+>>> t = kernel.timeline(a, b, arch="sm_80")
+>>> t.source, t.stages, t.total_steps, t.machine
+('emulated', 2, 4.0, 'NVIDIA A100 80GB SXM')
+>>> int(sum(e.amount for e in t.events if e.kind == "copy"))  # both matrices
+32768
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from ..base.errors import TileRuntimeError, UnsupportedError
+from ..base.machine import Machine
+from ..base.span import Span
+from ..emulator import RunResult
+from ..emulator.log import Log
+from ..ir.stmt import Kernel
+from ..model.emulated import Names, emulated
+from ..model.occupancy import occupancy
+from ..model.pipeline import Timeline
+from ..model.report import Report, report
+from ..model.stage_work import MainLoop, main_loop
+from .arguments import BoundCall
+
+MOST_FLOPS, MOST_BYTES = 4e9, 4e8  # of what is run: some seconds each, at 1 GFLOP/s and 10 ns a byte
+
+
+class Recordable(Protocol):
+    """A kernel's CUDA text in the emulator."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def lines(self) -> dict[int, Span]: ...
+    @property
+    def launches(self) -> int:
+        """How many kernels a call launches."""
+
+    def record(self, call: BoundCall, block: int, *, alone: bool, sms: int) -> tuple[tuple[str, RunResult], ...]:
+        """Run a call and write down cluster `block` of each launch, counted from the end if it is negative; `alone`: run nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The log of the launch that did most, and what it counted of the blocks that ran."""
+
+    log: Log
+    result: RunResult
+
+
+def timeline_of(made: Recordable, copies: Any, machine: Machine) -> Timeline:
+    """The emulated timeline of a call; `copies` binds its arguments afresh, since a run changes them.
+
+    Raises: UnsupportedError for a call that would take too long.
+    """
+    call: BoundCall = copies()
+    about = report(made.kernel, machine, call.dims, scalars=call.scalars, arrays=call.readable())
+    loop = main_loop(made.kernel, about, call.scalars, call.readable())
+    blocks = loop.blocks if loop is not None else 1.0
+    _check(about, blocks if made.launches == 1 else 1.0)
+    found = recorded(made, copies, machine.cores, loop)
+    residents = max(1, min(occupancy(made.kernel, machine).blocks, -(-int(blocks) // machine.cores)))
+    return emulated(found.log, machine, blocks=blocks, residents=residents, loop=loop.var if loop else "", names=names_of(made, loop))
+
+
+def recorded(made: Recordable, copies: Any, sms: int, loop: MainLoop | None = None) -> Recorded:
+    """The log of the first block, or of the last one where the first does less than half of an average one's steps.
+
+    One block alone is run where one launch is all there is and it needs no other block; else the whole call.
+    """
+    best: Recorded | None = None
+    for block in (0, -1):
+        found = _run(made, copies, block, sms)
+        if best is None or _weight(found.log) > _weight(best.log):
+            best = found
+        if loop is None or _turns(best.log, loop.var) >= 0.5 * loop.steps:
+            break
+    assert best is not None
+    return best
+
+
+def _run(made: Recordable, copies: Any, block: int, sms: int) -> Recorded:
+    alone = made.launches == 1
+    try:
+        results = made.record(copies(), block, alone=alone, sms=sms)
+    except TileRuntimeError:
+        if not alone:
+            raise
+        results = made.record(copies(), block, alone=False, sms=sms)  # it waits for other blocks
+    logs = [Recorded(r.log, r) for _, r in results if r.log is not None]
+    if not logs:
+        raise UnsupportedError("the call launches nothing: there is no timeline")
+    return max(logs, key=lambda r: _weight(r.log))
+
+
+def _weight(log: Log) -> int:
+    """FLOP, then bytes, then instructions."""
+    flops = sum(e.n for w in log.warps for e in w.entries if e.kind in ("product", "multiply"))
+    moved = sum(e.n for w in log.warps for e in w.entries if e.kind in ("load", "copy", "loaded", "store", "stored"))
+    return (flops << 40) + (moved << 10) + sum(len(w.entries) for w in log.warps)
+
+
+def _turns(log: Log, var: str) -> int:
+    """Turns of the loops with this variable, by the warp that takes most."""
+    return max((sum(e.kind == "step" and e.a >= 0 and log.loops[e.a] == var for e in w.entries) for w in log.warps), default=0)
+
+
+def _check(about: Report, blocks: float) -> None:
+    """Raise UnsupportedError where a block is too much for the emulator."""
+    flops, moved = about.counts.total_flops / max(blocks, 1.0), about.counts.asked_bytes / max(blocks, 1.0)
+    if flops > MOST_FLOPS or moved > MOST_BYTES:
+        what = f"{flops / 1e9:.3g} GFLOP" if flops > MOST_FLOPS else f"{moved / 1e6:.3g} MB"
+        most = f"{MOST_FLOPS / 1e9:g} GFLOP" if flops > MOST_FLOPS else f"{MOST_BYTES / 1e6:g} MB"
+        raise UnsupportedError(
+            f"{about.kernel}: the emulator would run {what} for a timeline; at most {most} are run, one thread after the other",
+            hint="call it with smaller arrays: a few steps of the loop show what a thousand would",
+        )
+
+
+def names_of(made: Recordable, loop: MainLoop | None) -> Names:
+    """What the author's lines are called, by the names that the emitted text has for their files."""
+    spans: dict[tuple[str, int], Span] = {}
+    shown: dict[tuple[str, int], tuple[str, int]] = {}
+    for span in made.lines.values():
+        key = (span.label or PurePath(span.file).name, span.line)
+        spans.setdefault(key, span)
+        shown[span.file, span.line] = key
+    operations = {shown[line]: work.name for work in (loop.work if loop else ()) for line in work.lines if line in shown}
+    for work in loop.work if loop else ():  # an operation's own line, where others share it
+        if work.span is not None and (at := (work.span.file, work.span.line)) in shown:
+            operations[shown[at]] = work.name
+    return Names(operations, spans)
