@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .base.machine import find_machine as find_machine
     from .base.machine import machines as machines
     from .base.pass_configs import PassConfigKey as PassConfigKey
+    from .model.recorded import recordings as recordings
     from .notebook.workbench import workbench as workbench
     from .runtime.cache import disable_cache as disable_cache
     from .runtime.cache import enable_cache as enable_cache
@@ -83,6 +84,7 @@ _NAMES = {
     "machines": ("base.machine", "machines"),
     "next_power_of_2": ("runtime.testing", "next_power_of_2"),
     "par_compile": ("runtime.jit", "par_compile"),
+    "recordings": ("model.recorded", "recordings"),
     "scorecard": ("runtime.scorecard", "scorecard"),
     "set_autotune_inputs": ("tune.autotune", "set_autotune_inputs"),
     "set_log_level": ("runtime.notices", "set_log_level"),

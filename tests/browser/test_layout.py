@@ -16,6 +16,7 @@ from tileworkbench.layout import atom, linear, swizzled
 from tileworkbench.model.tile_accesses import shared_tile
 from tileworkbench.notebook.live import bundle_text
 from tileworkbench.notebook.offline import document
+from tileworkbench.views.gallery import Gallery
 from tileworkbench.views.layout import LayoutView, layout_view
 from tileworkbench.views.layout_finder import finder_view
 
@@ -165,12 +166,14 @@ def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
       document.querySelectorAll(".cm-content").forEach((node, i) => { node.cmTile = { view: {
         state: { doc: { toString: () => texts[i], length: 1 } }, dispatch: (d) => { texts[i] = d.changes.insert; } } }; }); }""")
     page.add_script_tag(content=f"(() => {{ {script}\n{model.replace('LIVE', json.dumps(live))} }})()")
-    page.get_by_role("button", name=f"write {found.best.layout.name} into the kernel").click()
-    assert page.evaluate("window.sent") == [{"type": "apply", "layout": found.best.layout.name}]
-    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": "the kernel, laid out", "before": "the kernel"}})
+    page.get_by_role("button", name=f"write {found.best.layout.name} for t into the kernel").click()
+    assert page.evaluate("window.sent") == [{"type": "apply", "buffer": "t", "layout": found.best.layout.name}]
+    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": "the kernel, laid out", "before": "the kernel", "buffer": "t"}})
     assert page.evaluate("window.texts") == ["the kernel, laid out", "finder_view(found)"]
     assert page.get_by_text("the cell has the new layout").first.is_visible()
-    page.evaluate("m => window.tell(m)", {"type": "news", "applied": {"text": found.annotation, "before": "", "say": "its cell is gone"}})
+    page.evaluate(
+        "m => window.tell(m)", {"type": "news", "applied": {"text": found.annotation, "before": "", "say": "its cell is gone", "buffer": "t"}}
+    )
     assert page.get_by_label("text of the new cell").input_value() == found.annotation
     assert page.get_by_text("its cell is gone").is_visible()
     assert watched.errors == []
@@ -178,3 +181,8 @@ def test_a_layout_is_applied_by_a_button(watched: Any, tmp_path: Path) -> None:
     page.goto((tmp_path / "page.html").as_uri())
     page.locator("[data-twb-live] svg").first.wait_for()
     assert page.get_by_role("button", name="write").count() == 0
+    tabs = Gallery([layout_view(linear(4, 4, bits=32)), finder_view(found)], ["one", "other"], "two views")
+    (tmp_path / "tabs.html").write_text(document([tabs.live()], theme="dark"), encoding="utf-8")
+    page.goto((tmp_path / "tabs.html").as_uri())
+    page.get_by_role("tab", name="other").wait_for()
+    assert page.get_by_text("two views").first.is_visible() and page.get_by_text("null").count() == 0

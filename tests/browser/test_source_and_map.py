@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from tileworkbench.base.machine import find_machine
+from tileworkbench.base.span import Span
 from tileworkbench.kernels import gemm
 from tileworkbench.model.feasibility import Axis, feasibility
 from tileworkbench.notebook.offline import document
 from tileworkbench.runtime.kernel import JITKernel
+from tileworkbench.runtime.stages import Stage
 from tileworkbench.transform.lowering import C_STEPS
 from tileworkbench.views.feasibility import FeasibilityView
 from tileworkbench.views.passes import pass_diff
 from tileworkbench.views.pipeline import pipeline
-from tileworkbench.views.twins import twins
+from tileworkbench.views.twins import Twins, twins
 
 H200 = find_machine("h200")
 Open = Callable[..., Any]
@@ -41,6 +43,24 @@ def opened(watched: Any) -> Open:
 
 def line_with(page: Any, text: str, column: int = 0) -> Any:
     return page.locator(".twb-src-list").nth(column).locator(".twb-src-line", has_text=text).first
+
+
+def test_pointing_at_a_product_shows_its_instruction(opened: Open, watched: Any, serious: Any) -> None:
+    """Not the first of its lines: helpers stand before the kernel, and addresses are worked out before the product."""
+    span, other = Span("k.py", 4, 0, 4, 4, text="T.gemm(a, b, c)"), Span("k.py", 5, 0, 5, 4, text="T.copy(c, C)")
+    moves = [f"    UMOV UR{i}, 0x1" for i in range(60)]
+    code = "\n".join(["k:", *moves, "    HGMMA.64x8x16.F32 R0, gdesc[UR4]", *moves, "    STG.E [R2], R0", "    EXIT"])
+    sass = Stage("SASS", "sass", code, {**dict.fromkeys(range(2, 63), (span,)), 123: (other,)}, about=("k: 40 registers a thread, nothing spilt",))
+    text = "\n".join([*("// helper" for _ in range(60)), "wgmma();"])
+    cuda = Stage("CUDA", "c", text, dict.fromkeys((1, 2, 61), (span,)), start=61)
+    page = opened(Twins("k", (Stage("tile program", "python", "T.gemm(a, b, c)\nT.copy(c, C)", {1: (span,), 2: (other,)}, (4, 5)), cuda, sass)))
+    assert "40 registers a thread" in page.locator(".twb-src-about").inner_text() and "1 tensor" in page.locator(".twb-src-about").inner_text()
+    line_with(page, "T.gemm(").hover()
+    top = "node.offsetTop - box.offsetTop - box.scrollTop"
+    shown = f"(node) => {{ const box = node.parentElement; return {top} >= 0 && {top} < box.clientHeight; }}"
+    assert line_with(page, "wgmma();", 1).evaluate(shown) and line_with(page, "HGMMA", 2).evaluate(shown)
+    assert "SASS: 1 tensor, 60 other" in page.locator(".twb-src-words").inner_text()
+    assert serious(page, ".twb") == [] and watched.errors == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,9 +1,13 @@
-"""What an architecture does not have is refused at the author's line."""
+"""What an architecture does not have is refused at the author's line; what an author asks for stands in front of a kernel."""
+
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"
 
 from __future__ import annotations
 
 import pytest
 
+import tileworkbench
+import tileworkbench.language as T
 from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.base.span import Span
 from tileworkbench.codegen.cuda import emit_cuda
@@ -28,3 +32,18 @@ def test_a_function_that_an_architecture_lacks() -> None:
     text = str(caught.value)
     assert "author.py:7:9" in text and "twb_fence_proxy_async needs sm_90 or newer, not sm_80" in text and "T.fence_proxy_async()" in text
     assert 'target="cuda:sm_90a"' in caught.value.hint
+
+
+@pytest.mark.parametrize(("asked", "said"), [(0, "(1024)"), (2, "(1024, 2)"), (5, "(1024, 2)")])
+def test_blocks_of_a_multiprocessor_bound_registers(asked: int, said: str) -> None:
+    """No more of them than its 2048 threads make."""
+
+    @T.prim_func
+    def twice(X: T.Tensor((4096,), "float32"), Y: T.Tensor((4096,), "float32")):
+        with T.Kernel(4, threads=1024) as bx:
+            if asked:
+                T.annotate_min_blocks_per_sm(asked)
+            for i in T.Parallel(1024):
+                Y[bx * 1024 + i] = 2 * X[bx * 1024 + i]
+
+    assert f"__launch_bounds__{said} twice" in tileworkbench.compile(twice, target="emulate:sm_90a").source

@@ -178,16 +178,20 @@ def _exp2_at_its_ends() -> Case:
     return Case("exp2 at its ends", text, lambda: [given, np.zeros(256, np.float32)], expected, rtol=2.0**-22)
 
 
-def _erf_short() -> Case:
-    """Twelve digits of two, the ends, and near 0, where a line takes over."""
-    ends = [np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 1e-3, 0.0078124, 0.0078126, -0.0078126, 4, -4, 30, 1e30]
-    given = np.concatenate([ends, rng(9).uniform(-4.5, 4.5, 242)]).astype(np.float32)
-    text = 'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> c) { for (int i = twb_thread_x(); i < 256; i += 32) c[i] = twb_erf_short_f32(a[i]); }'
+def _short_functions() -> Case:
+    """To 15 bits: ends, and near 0, where a line takes over."""
+    ends = [np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 1e-3, 0.0078124, 0.0078126, -0.0078126, 4, -4, 30, 1e30, -87, -80]
+    given = np.concatenate([ends, rng(9).uniform(-4.5, 4.5, 240)]).astype(np.float32)
+    names = ("erf", "tanh", "sigmoid")
+    text = 'extern "C" __global__ void k(twb_global<const float> a, twb_global<float> c) { for (int i = twb_thread_x(); i < 256; i += 32) {\n'
+    text += "".join(f"c[{256 * n} + i] = twb_{name}_short_f32(a[i]);\n" for n, name in enumerate(names)) + "} }"
 
     def expected(args: list[Any]) -> dict[int, np.ndarray]:
-        return {1: _erf(args[0])}
+        x = args[0].astype(np.float64)
+        with np.errstate(over="ignore"):
+            return {1: np.array([_erf(x), np.tanh(x), 1 / (1 + np.exp(-x))])}
 
-    return Case("erf of few digits", text, lambda: [given, np.zeros(256, np.float32)], expected, rtol=2.0**-15, atol=1e-44)
+    return Case("functions of few digits", text, lambda: [given, np.zeros((3, 256), np.float32)], expected, rtol=2.0**-15, atol=1e-44)
 
 
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
@@ -375,6 +379,6 @@ def _to_integers() -> Case:
 
 
 CASES = (
-    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), _exp2_at_its_ends(), _erf_short(),
+    *(_integer_case(s) for s in INT), _float_case("f32"), _float_case("f64"), _approximations(), _exp2_at_its_ends(), _short_functions(),
     *(_narrow_case(s) for s in NARROW), *(_narrow_case(s, "sm_89") for s in ("e4m3", "e5m2")), _from_double(), _pairs(), _to_integers(),
 )  # fmt: skip

@@ -6,6 +6,7 @@ compared to the bit without tolerances.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -125,6 +126,30 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def _asked(tile: Buffer) -> str:
+    """A layout for some of the shared tiles, which only a GPU target follows: padding, an XOR of offsets, permuted rows. The name alone decides."""
+    rng = random.Random(tile.name)
+    if tile.scope != "shared" or tile.view_of is not None or tile.strides is not None or tile.type.bits < 8 or rng.random() < 0.6:
+        return ""
+    shape = tile.static_shape()
+    count, rows = math.prod(shape), row_major(shape)
+    kind = rng.choice(("padding", "xor", "rows"))
+    if kind == "rows" or not count:
+        return f"{tile.name} {rng.choice((128, 64, 32))}"
+    if kind == "padding":
+        return f"{tile.name} strides {' '.join(map(str, _padded(shape, rng.randint(1, 9))))}"
+    base, bits = rng.randint(0, 3), rng.randint(1, 3)
+    shift = bits + rng.randint(0, 3)
+    if count % (1 << (base + bits)):
+        return ""
+    return f"{tile.name} strides {' '.join(map(str, rows))} xor {bits} {base} {shift}"
+
+
+def _padded(shape: Sequence[int], more: int) -> list[int]:
+    """Strides of rows that are `more` elements longer."""
+    return [s // shape[-1] * (shape[-1] + more) if d < len(shape) - 1 else 1 for d, s in enumerate(row_major(shape))]
+
+
 class Maker:
     """Draws names, shapes, numbers and buffers for one case."""
 
@@ -204,4 +229,5 @@ class Maker:
         grid = grid or ((self.var("bx"), 1),)
         extents = tuple(Const(e) if isinstance(e, int) else e for _, e in grid)
         threads, lanes = more.pop("threads", (128,)), more.pop("lanes", ())
-        self.case.body.append(Launch(extents, tuple(v for v, _ in grid), threads, tuple(lanes), tuple(allocs), tuple(body), bool(lanes)))
+        hints = (("annotate_layout", ", ".join(filter(None, map(_asked, allocs)))),)
+        self.case.body.append(Launch(extents, tuple(v for v, _ in grid), threads, tuple(lanes), tuple(allocs), tuple(body), bool(lanes), hints))

@@ -194,6 +194,17 @@ def test_transpose(shape: tuple[int, int], dtype: str, target: str) -> None:
     assert np.array_equal(elementwise.transpose(*shape, dtype=dtype, target=target)(x), x.T)
 
 
+@pytest.mark.parametrize("block", [(16, 4), (32, 24), (64, 64)], ids=str)
+def test_pieces_of_any_block_change_places(block: tuple[int, int], target: str) -> None:
+    """Rows shorter than a piece, of three pieces, of eight; a column of eight is read without bank conflicts."""
+    x = random(17, 96, 136, dtype="float16")
+    kernel = elementwise.transpose(96, 136, dtype="float16", block=block, target=target)
+    assert np.array_equal(kernel(x), x.T)
+    if block == (64, 64):
+        counted = kernel.count(x).total
+        assert counted.shared_load_wavefronts == counted.shared_load_ideal and counted.shared_store_wavefronts == counted.shared_store_ideal
+
+
 # ------------------------------------------------------------------------------------------- schedules
 def test_a_target_says_which_schedule() -> None:
     assert [gpu_of(t) for t in ("c", "interpret", "emulate:sm_80", "emulate", {"kind": "cuda", "arch": "sm_90a"})] == [

@@ -36,20 +36,22 @@ def test_shared_memory_is_needed_once_for_each_stage() -> None:
 
 
 def test_shared_memory_limits_and_says_what_one_more_block_takes() -> None:
-    """96 KiB and 1 KiB of the system's, twice in 228 KiB. Three need (228 - 3) / 3 = 75 KiB each."""
-    o = fit(128, 128, 64, stages=3)
-    assert (o.blocks, o.limiter, o.warps, o.max_warps) == (2, "shared memory", 8, 64)
+    """96 KiB and 1 KiB of the system's, twice in 228 KiB. Three need (228 - 3) / 3 = 75 KiB each. A block has 4 warps more, which start copies."""
+    o = fit(128, 128, 64, stages=3, registers=80)
+    assert (o.blocks, o.limiter, o.warps, o.max_warps) == (2, "shared memory", 16, 64)
     assert o.next_step == "-21 KiB shared -> 3 blocks"
-    assert o.sentence == "2 blocks on an SM (8 of 64 warps, 12 %): shared memory limits; -21 KiB shared -> 3 blocks"
+    assert o.sentence == "2 blocks on an SM (16 of 64 warps, 25 %): shared memory limits; -21 KiB shared -> 3 blocks"
+    assert fit(128, 128, 64, stages=0, registers=80).warps == 6 * 4, "nothing is copied ahead, so nobody starts copies"
 
 
 def test_registers_limit_and_the_next_step_is_true() -> None:
-    """72 registers: 9 units of 256 a warp, 4 warps a block, 65536 in all: 7 blocks. With 64 there are 8."""
-    o = fit(64, 64, 32)
+    """72 registers: 9 units of 256 a warp, 4 warps a block, 65536 in all: 7 blocks. With 64 there are 8. Where 4 more start copies, 3 and 4."""
+    o = fit(64, 64, 32, machine="a100")
     assert (o.registers, o.blocks, o.limiter) == (64 * 64 // 128 + 40, 7, "registers")
     assert o.next_step == "-8 registers a thread -> 8 blocks"
-    assert fit(64, 64, 32, registers=64).blocks == 8
-    assert fit(64, 64, 32, registers=65).blocks == 7
+    assert fit(64, 64, 32, registers=64, machine="a100").blocks == 8
+    assert fit(64, 64, 32, registers=65, machine="a100").blocks == 7
+    assert (fit(64, 64, 32).blocks, fit(64, 64, 32, registers=64).blocks) == (3, 4)
     assert not fit(64, 64, 32, registers=64).is_estimated
 
 
@@ -128,4 +130,4 @@ def test_data_is_plain_and_a_report_carries_it() -> None:
     assert r.verdict.startswith("does not fit: A_s (128x128 f16 x 4 stages = 128 KiB)")
     assert r.edit == "num_stages=3 fits"
     assert report(tile(128, 128, 64), H200, {}, registers=250).facts["registers"] == (250, "")
-    assert "fit: 2 blocks" in str(report(tile(128, 128, 64, stages=3), H200, {}))
+    assert "fit, by the tiles alone: 1 block on" in str(report(tile(128, 128, 64, stages=3), H200, {}))

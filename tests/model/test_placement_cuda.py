@@ -18,6 +18,9 @@ from tileworkbench.layout.fragments import flat, mma_a, wgmma_c
 from tileworkbench.model.placement import BufferLayout, LayoutProvider, layout_of, layouts_of
 from tileworkbench.model.placement_cuda import fragment_layout
 from tileworkbench.runtime.kernel import JITKernel
+from tileworkbench.runtime.nvrtc import find_nvrtc
+from tileworkbench.runtime.options import Options
+from tileworkbench.runtime.target_cuda import TARGET as CUDA
 
 
 def gemm(arch: str) -> JITKernel:
@@ -106,3 +109,10 @@ def test_the_model_stays_where_nothing_was_compiled() -> None:
     assert {b.source for b in layouts_of(kernel, find_machine("a100"))} == {"modelled"}
     assert {b.source for b in layouts_of(kernel.ir, find_machine("h200"))} == {"modelled"}
     assert layout_of(kernel, "acc", find_machine("reference")).role == "tile"
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
+def test_machine_code_has_the_same_layouts() -> None:
+    """What NVRTC compiled, with no GPU there, and what runs in the emulator are one text."""
+    kernel = gemm("sm_90a")
+    assert CUDA.compile(kernel.ir, Options(arch="sm_90a")).layouts() == kernel.executable.layouts()

@@ -65,6 +65,11 @@ def test_its_counters_are_held_against_the_same_launch() -> None:
     assert link.bytes == 67_108_864 and link.expected == pytest.approx((33_554_432, 33_554_432)), "of a first launch, whatever is shown beside it"
 
 
+def test_counted_bytes_have_names_for_assertions() -> None:
+    facts = recorded().facts
+    assert facts["dram.counted.read"] == (33.6 * MB, "B") and facts["dram.counted.written"] == (30 * MB, "B") and "shared.counted.read" not in facts
+
+
 def test_every_view_says_where_it_comes_from() -> None:
     r = recorded()
     for view in (Roofline.of(r), TrafficChart(r), WaterfallView.of(r)):

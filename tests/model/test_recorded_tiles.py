@@ -101,3 +101,26 @@ def test_the_finder_judges_what_was_recorded() -> None:
     found = tile.find()
     assert found.plain.total == sum(x.wavefronts(linear(64, 64, bits=16)).total * x.times for x in tile.accesses)
     assert found.best.excess < found.plain.excess
+
+
+def test_each_kernel_has_shared_memory_of_its_own() -> None:
+    """Two launches with a tile at the same bytes, one of them run three times: each tile has its own accesses."""
+
+    @T.prim_func
+    def twice(A: T.Tensor((32, 32), "float32"), B: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            first = T.alloc_shared((32, 32), "float32")
+            T.copy(A, first)
+            for i, j in T.Parallel(32, 32):
+                B[i, j] = first[j, i]
+        for _ in T.serial(3):
+            with T.Kernel(1, threads=128):
+                second = T.alloc_shared((32, 32), "float32")
+                T.copy(B, second)
+                T.copy(second, B)
+
+    kernel = tw.compile(twice, target="emulate:sm_80")
+    a = np.ones((32, 32), np.float32)
+    made = kernel.accesses(a, a.copy())
+    agree(made.tiles, kernel.count(a, a.copy()))
+    assert [(t.buffer, {x.times for x in t.accesses}) for t in made.tiles] == [("first", {1}), ("second", {3})]

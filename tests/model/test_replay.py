@@ -72,6 +72,12 @@ def test_blocks_that_share_a_multiprocessor_take_turns() -> None:
     assert starts == [[0, 640], [0, 1000]]
 
 
+def test_a_cluster_meets_without_those_that_have_ended() -> None:
+    meet = [Entry("cluster_arrive", USE), Entry("cluster_wait", USE)]
+    found = played([*meet, Entry("work", USE, 0, 0, 8)], [Entry("work", USE, 0, 0, 50), *meet], [Entry("work", USE, 0, 0, 80)])
+    assert [(p.start, p.end) for p in found[0, "barrier"]] == [(0, 80)], "the third one ends, and did not come"
+
+
 def test_a_wait_that_nothing_ends() -> None:
     log = Log("k", (WarpLog(0, 0, (Entry("wait", USE, FULL, 0), Entry("end", None))),), (), 32)
     assert replay(log, RATES).unmatched == 1

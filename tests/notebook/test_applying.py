@@ -12,7 +12,7 @@ import pytest
 import tileworkbench as tw
 from tileworkbench.base.errors import TileValueError
 from tileworkbench.notebook.applying import cell_text, layout_applied
-from tileworkbench.notebook.live import hear_finder
+from tileworkbench.notebook.live import hear_finders
 from tileworkbench.views.annotating import with_layout
 from tileworkbench.views.layout_finder import FinderView, finder_view
 
@@ -92,7 +92,7 @@ def test_where_the_place_cannot_be_found() -> None:
 def test_the_button_answers_with_the_cell() -> None:
     """The text goes to the cell that the kernel came from, as it was typed; without it there is the line to paste, and why."""
     view = found(CELL, "<cell-4>")
-    assert view.live()["buttons"][0]["message"] == {"type": "apply", "layout": view.found.best.layout.name}
+    assert view.live()["buttons"][0]["message"] == {"type": "apply", "buffer": "t", "layout": view.found.best.layout.name}
     shell = SimpleNamespace(
         compile=SimpleNamespace(_filename_map={"<cell-4>": 1}), history_manager=SimpleNamespace(input_hist_raw=["", "%%tile\n" + CELL[1:]])
     )
@@ -101,7 +101,8 @@ def test_the_button_answers_with_the_cell() -> None:
     assert cell_text(view.found.span, None) == CELL and cell_text(None, shell) == ""
     del linecache.cache["<cell-4>"]
     heard: list[dict[str, Any]] = []
-    hear_finder(view, {"type": "apply", "layout": "padded by 3"}, heard.append)
-    hear_finder(view, "nonsense", heard.append)
+    hear_finders((view,), {"type": "apply", "buffer": "t", "layout": "padded by 3"}, heard.append)
+    hear_finders((view,), "nonsense", heard.append)
+    hear_finders((view,), {"type": "apply", "buffer": "u"}, heard.append)
     assert [m["applied"]["text"] for m in heard] == ["T.annotate_layout({t: T.Layout((64, 64), lambda i, j: i * 67 + j)})"]
     assert "no line here reads t" in heard[0]["applied"]["say"] and heard[0]["applied"]["before"] == ""

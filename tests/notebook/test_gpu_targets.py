@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from tileworkbench.base.errors import TileValueError, UnsupportedError
+from tileworkbench.model.placement import layouts_of
+from tileworkbench.notebook.applying import layout_applied
 from tileworkbench.runtime import toolchain
 from tileworkbench.runtime.nvrtc import find_nvrtc
+from tileworkbench.views.layout_finder import finder_view
 
 needs_nvrtc = pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
 needs_compiler = pytest.mark.skipif(toolchain.default_compiler() is None, reason="needs a host C++ compiler")
@@ -115,3 +118,36 @@ def test_emulated(laptop: Any) -> None:
     assert "[emulated]" in text.splitlines()[0] and "~" in text and ", measured" not in text
     found = ran.value.kernels[0].resources
     assert "each launch, by NVRTC" in text if found.kernels else "no registers, spills and occupancy" in text
+
+
+@needs_compiler
+def test_layouts_and_banks_of_a_cell(laptop: Any) -> None:
+    """`--show layout,banks` on an emulated cell: where the tile lies, its accesses as the run made them, and a layout that goes into the cell."""
+    ran = laptop.run(f"%%tile --target emulate:sm_90a --show layout,banks -o\n{TURN}")
+    assert ran.success, ran.text
+    layouts, banks = (shown for shown in ran.displays[-2:])
+    assert "shared, float32[32, 32]; exact: row after row; at byte 0" in layouts["text/plain"]
+    text = banks["text/plain"]
+    assert "8 wavefronts, ideal 1, 7 in excess" in text and "row-major         none" in text
+    live = banks["application/vnd.tileworkbench.view+json"]
+    assert live["title"] == "turn: banks of its shared tiles, as an emulated run asked of them"
+    assert [view["tab"] for view in live["views"]] == ["t: 896 in excess", "t: layouts"]
+    assert len(live["views"][1]["buttons"]) == 1
+    typed = f"%%tile --target emulate:sm_90a --show layout,banks -o\n{TURN}"
+    view = finder_view(ran.value.kernels[0].accesses(laptop["A"]).tile("t").find())
+    applied = layout_applied(view, "padded by 1", laptop.shell)
+    assert applied["before"].strip() == typed.strip() and not applied["say"]
+    again = applied["text"]
+    shown = laptop.run(again).displays[-1]["text/plain"]
+    assert "on as compiled: 1 wavefront, ideal 1, 0 in excess" in shown
+
+
+def test_layouts_without_nvrtc_or_a_run(laptop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that nothing compiled still says where its tiles lie; another machine's layouts are the model's, and say so."""
+    monkeypatch.setenv("TILEWORKBENCH_NVRTC", "none")
+    ran = laptop.run(f"%%tile --target sm_90a --compile-only --show layout,banks -o\n{TURN}")
+    assert ran.success, ran.text
+    assert {b.source for b in layouts_of(ran.value.kernels[0])} == {"exact"}
+    assert "as the model expects" in ran.displays[-1]["application/vnd.tileworkbench.view+json"]["title"]
+    ran = laptop.run(f"%%tile --target sm_90a --compile-only --machine a100 --show layout\n{TURN}")
+    assert ran.displays[-1]["application/vnd.tileworkbench.view+json"]["views"][0]["tab"] == "t (shared, modelled)"

@@ -77,7 +77,7 @@ def test_reports_use_the_measured_gpu_from_then_on(monkeypatch: pytest.MonkeyPat
     """Roofs are the data sheet's until somebody measures; then they are marked as measured, and products are predicted as long as before."""
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
     monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(target_cuda, "_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(target_cuda, "_device_name", lambda arch: "NVIDIA H200")
     monkeypatch.setattr(target_cuda, "find_driver", lambda: SimpleNamespace(version=(13, 0)))
     paper = target_cuda.machine_for("sm_90a")
     assert paper == find_machine("h200") and not paper.bandwidth("DRAM").measured

@@ -46,12 +46,11 @@ ASKED: dict[str, tuple[Callable[[Any], Any], str, int]] = {
 }
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", ASKED)
-def test_tiles_lie_as_asked(name: str, arch: str) -> None:
+def test_tiles_lie_as_asked(name: str) -> None:
     """The layout that is reported is the one that was asked for, and costs what the rule says of it: the emulator counts the accesses themselves."""
     ask, dtype, n = ASKED[name]
-    kernel = tw.compile(transpose(ask, dtype, n), target=f"emulate:{arch}")
+    kernel = tw.compile(transpose(ask, dtype, n), target="emulate:sm_90a")
     a = (np.arange(4 * n * n) % 2000).reshape(2 * n, 2 * n).astype(dtype)
     b = np.zeros_like(a)
     kernel(a, b)
@@ -102,17 +101,15 @@ def test_what_cannot_be_followed_says_why() -> None:
     assert remarks(printed) == ["the layout that is asked for t is not used: it is printed whole"]
 
 
-def test_products_read_what_was_asked_for() -> None:
-    """Operands with padding and with an order of their own: read element by element, right in both emulators."""
-
+def product(ask_a: Callable[..., int], ask_b: Callable[..., int]) -> Any:
     @T.prim_func
     def mm(A: T.Tensor((64, 32), "float16"), B: T.Tensor((32, 64), "float16"), C: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):
             a = T.alloc_shared((64, 32), "float16")
             b = T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.annotate_layout({a: T.Layout((64, 32), lambda i, j: i * 40 + j)})
-            T.annotate_layout({b: T.Layout((32, 64), lambda i, j: (i * 64 + j) ^ ((i % 8) * 8))})
+            T.annotate_layout({a: T.Layout((64, 32), ask_a)})
+            T.annotate_layout({b: T.Layout((32, 64), ask_b)})
             T.clear(acc)
             for ko in T.Pipelined(2, num_stages=2):
                 T.copy(A[0, 0], a)
@@ -120,11 +117,36 @@ def test_products_read_what_was_asked_for() -> None:
                 T.gemm(a, b, acc)
             T.copy(acc, C)
 
+    return mm
+
+
+PRODUCTS: dict[str, tuple[Callable[..., int], Callable[..., int], tuple[str, ...], bool]] = {
+    # what each operand asks for, the units that read them on sm_80, whether nothing collides there
+    "whole pieces": (lambda i, j: i * 40 + j, lambda i, j: (i * 64 + j) ^ ((i // 2 % 8) * 8), ("ldmatrix",), False),
+    "pieces torn apart": (lambda i, j: i * 33 + j, lambda i, j: (i * 64 + j) ^ (i % 8), (), False),
+    "rows that units know": (
+        lambda i, j: (i * 32 + j) ^ ((i // 2 % 4) * 8), lambda i, j: (i * 64 + j) ^ ((i % 8) * 8), ("cp.async", "ldmatrix"), True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_read_what_was_asked_for(name: str, arch: str) -> None:
+    """By ldmatrix where 16 bytes lie together, else element by element; permuted rows that the author wrote out are those that the units know."""
+    ask_a, ask_b, units, is_free = PRODUCTS[name]
     x = (np.arange(64 * 32) % 7).reshape(64, 32).astype(np.float16)
     y = (np.arange(32 * 64) % 5).reshape(32, 64).astype(np.float16)
-    for arch in ("sm_80", "sm_90a"):
-        kernel = tw.compile(mm, target=f"emulate:{arch}")
-        c = np.zeros((64, 64), np.float32)
-        kernel(x, y, c)
-        assert np.array_equal(c, 2 * (x.astype(np.float32) @ y.astype(np.float32)))
-        assert layout_of(kernel, "a").layout.at(1, 0)["address"] - layout_of(kernel, "a").layout.base == 80
+    kernel = tw.compile(product(ask_a, ask_b), target=f"emulate:{arch}")
+    c = np.zeros((64, 64), np.float32)
+    kernel(x, y, c)
+    assert np.array_equal(c, 2 * (x.astype(np.float32) @ y.astype(np.float32)))
+    a, b = layout_of(kernel, "a"), layout_of(kernel, "b")
+    for found, ask in ((a, ask_a), (b, ask_b)):
+        rows, columns = found.shape
+        assert np.array_equal((found.layout.addresses() - found.layout.base) // 2, [[ask(i, j) for j in range(columns)] for i in range(rows)])
+    known = ("tensor map", "wgmma") if arch == "sm_90a" and is_free else units
+    assert (a.units, b.units) == (known, known)
+    if arch == "sm_80":
+        counted = kernel.count(x, y, c).total
+        assert (counted.shared_load_wavefronts == counted.shared_load_ideal) == is_free

@@ -42,6 +42,9 @@ def erf_of(result: str, dtype: str) -> PrimFunc:
     values = {
         "factor": lambda x: T.erf(x) * 3.0,
         "tail": lambda x: x / (1.0 - T.erf(x)),
+        "swish": lambda x: x * T.sigmoid(x),
+        "bend": lambda x: 0.5 * x * (1.0 + T.tanh(x)),
+        "below": lambda x: x * (1.0 - T.sigmoid(x)),
         "rest": lambda x: (T.erf(x) - 0.5) * 1e4,
         "beside": lambda x: T.erf(x) + x,
     }
@@ -61,7 +64,8 @@ def erf_of(result: str, dtype: str) -> PrimFunc:
     ("result", "dtype", "is_short"),
     [
         ("factor", "float16", True), ("tail", "bfloat16", True), ("factor", "float8_e5m2", True), ("factor", "float32", False),
-        ("rest", "float16", False), ("beside", "float16", False),
+        ("swish", "float16", True), ("bend", "float16", True), ("rest", "float16", False), ("beside", "float16", False),
+        ("below", "float16", False),
     ],
 )  # fmt: skip
 def test_which_values_are_short(result: str, dtype: str, is_short: bool) -> None:
@@ -69,4 +73,4 @@ def test_which_values_are_short(result: str, dtype: str, is_short: bool) -> None
     kernel = erf_of(result, dtype).kernel
     for step in cuda_steps(90):
         kernel = step.run(kernel)
-    assert ("twb_erf_short_f32" in str(kernel)) == is_short
+    assert ("_short_f32" in str(kernel)) == is_short

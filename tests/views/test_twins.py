@@ -134,3 +134,4 @@ def test_instructions_by_line_and_kind_in_every_form() -> None:
     live = view.live()
     assert [live["kinds"][k] if k >= 0 else "" for k in live["stages"][1]["kinds"]] == ["", "other", "tensor", "global", "other"]
     assert "SASS: 1 tensor, 1 other" in live["costs"][live["keys"].index("k.py:4")]["words"]
+    assert live["heads"] == ["instr"] and [c["gutter"] for c in live["costs"]] == [["2"], ["1"]]

@@ -50,8 +50,10 @@ def _why_not(copy: Copy) -> str:
     src, dst = copy.src.buffer, copy.dst.buffer
     if src.scope != "global" or dst.scope != "shared":
         return "only copies from global to shared memory can"
-    if src.view_of is not None or dst.view_of is not None or dst.strides is not None:
+    if src.view_of is not None or dst.view_of is not None:
         return "it is between views of other buffers"
+    if dst.strides is not None:
+        return f"{dst.name} lies as its author asked, not row after row"
     if src.type != dst.type:
         return f"it converts {src.type} to {dst.type} on the way"
     if src.type.bits < 8:

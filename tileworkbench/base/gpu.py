@@ -27,7 +27,8 @@ class Gpu:
     matrix peaks are stated at. `launch` is the time from one kernel's end to the next one's start in a stream that is full.
     `sector` is the smallest piece that L2 moves. `register_unit` and `shared_unit` are what a warp's registers and a block's bytes are rounded
     up to; `shared_reserved` is taken by the system from every block. `sustained_clock` is what long matrix products are held at by the power limit,
-    `sustained_dram` what large copies reach; None where nobody timed it.
+    `sustained_dram` what large copies reach; `copy_latency` is from the start of a tensor copy to its bytes being there, beside the time of their
+    transfer, with every SM loading; `l2_shared` how much L2 keeps of data that all SMs read. None where nobody timed or counted it.
     """
 
     arch: str
@@ -53,6 +54,8 @@ class Gpu:
     sector: Quantity
     sustained_clock: Quantity | None = None
     sustained_dram: Quantity | None = None
+    copy_latency: Quantity | None = None
+    l2_shared: Quantity | None = None
 
     @property
     def capability(self) -> tuple[int, int]:

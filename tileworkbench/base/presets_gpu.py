@@ -24,6 +24,18 @@ NEAREST_ARCH = {"sm_75": "sm_80", "sm_86": "sm_80", "sm_100": "sm_90", "sm_120":
 
 
 @dataclass(frozen=True, slots=True)
+class Sustained:
+    """What was measured of a GPU under load: the clock of products in MHz, GB/s of copies, nanoseconds of a tensor copy, MiB of L2 for all SMs."""
+
+    clock: float
+    copies: float
+    source: str
+    copy_ns: float
+    shared_mib: float
+    counted: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sheet:
     """What a data sheet says of one GPU. Clocks in MHz, rates in TFLOP/s, memory in GiB and GB/s, `l2_mib` in MiB; `l2_clock`: bytes a clock.
 
@@ -44,7 +56,8 @@ class Sheet:
     tensor: dict[str, tuple[int, float | None]]
     lanes: dict[str, tuple[float, float | None]]
     notes: tuple[str, ...] = ()
-    sustained: tuple[float, float, str] | None = None  # clock of matrix products in MHz, GB/s of copies, source
+    sustained: Sustained | None = None
+    l2_size_source: str = ""
 
     def machine(self) -> Machine:
         """The machine value."""
@@ -56,8 +69,9 @@ class Sheet:
         peaks.append(Peak("exp", *_both(sfu, self.sms, "Gop/s", f"16 x clock; {GUIDE}"), "MUFU", "sfu", Quantity(16, "results/clk", GUIDE)))
         held: dict[str, Quantity] = {}
         if self.sustained is not None:
-            clock, copies, how = self.sustained
-            held = {"sustained_clock": Quantity(clock, "MHz", how, True), "sustained_dram": Quantity(copies, "GB/s", how, True)}
+            s = self.sustained
+            held = {"sustained_clock": Quantity(s.clock, "MHz", s.source, True), "sustained_dram": Quantity(s.copies, "GB/s", s.source, True)}
+            held |= {"copy_latency": Quantity(s.copy_ns, "ns", s.counted, True), "l2_shared": Quantity(s.shared_mib, "MiB", s.counted, True)}
         gpu = Gpu(
             self.arch, Quantity(self.sms, "SMs", source), Quantity(self.clock, "MHz", source), Quantity(self.tensor_clock, "MHz", source),
             Quantity(self.memory, "GiB", source), **capability_limits(self.arch), launch=Quantity(3, "us", LAUNCH), **self._latencies(),
@@ -99,7 +113,7 @@ class Sheet:
         return (
             Level("registers", registers, None, None),
             Level("shared", gpu.shared_per_sm, *_both(128 * ghz, self.sms, "GB/s", shared)),
-            Level("L2", Quantity(self.l2_mib, "MiB", self.source), l2_core, l2, True),
+            Level("L2", Quantity(self.l2_mib, "MiB", self.l2_size_source or self.source), l2_core, l2, True),
             Level("DRAM", None, dram_core, dram, True),
         )
 
@@ -153,9 +167,13 @@ HOPPER_LANES: dict[str, tuple[float, float | None]] = {
 
 SHEETS = {
     "h200": Sheet(
-        "NVIDIA H200", "sm_90", 132, 1980, 1830, H200, 141, 4800, 50, 48 * 132, HOPPER_L2, _ampere_to_hopper(4096, 989.4, 1978.9, 67), HOPPER_LANES,
+        "NVIDIA H200", "sm_90", 132, 1980, 1830, H200, 141, 4800, 60, 48 * 132, HOPPER_L2, _ampere_to_hopper(4096, 989.4, 1978.9, 67), HOPPER_LANES,
         ("measured on one, November 2026: copies at 4.3 TB/s; matrix products are held at 1.28-1.40 GHz by the power limit, 660-700 TFLOP/s",),
-        (1340, 4300, "measured, H200, November 2026: bfloat16 products on random data at 1.28-1.40 GHz; copies"),
+        Sustained(
+            1340, 4300, "measured, H200, November 2026: bfloat16 products on random data at 1.28-1.40 GHz; copies",
+            550, 32, "measured, H200, December 2026: times of products with 1 to 4 stages; bytes at DRAM of 11 products, counted by ncu",
+        ),
+        "stated by the driver of one, December 2026",
     ),
     "h100-sxm": Sheet(
         "NVIDIA H100 SXM", "sm_90", 132, 1980, 1830, H100, 80, 3350, 50, 48 * 132, HOPPER_L2, _ampere_to_hopper(4096, 989.4, 1978.9, 67), HOPPER_LANES

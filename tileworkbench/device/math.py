@@ -3,9 +3,9 @@
 exp2 of float32, which softmax waits for, is one instruction of a GPU: within 2 units in the last place, as exp2f of CUDA is, and 0 below 2**-126, the least
 normal number, as on the C target. (Source: CUDA C++ Programming Guide, "Mathematical Functions"; exp2f takes four instructions, for denormals alone.)
 
-`erf_short` is for results that are soon rounded to 16 bits: 13 instructions without a choice between polynomials, where CUDA's erff has 24, eight of
-which choose coefficients at half the rate of others. Its relative error is below 2**-15, and 1 - |erf|, where that is small, is right to 2**-16 of itself
-or to the last place of 1.
+`erf_short`, `tanh_short` and `sigmoid_short` are for results that are soon rounded to 16 bits. erf: 13 instructions without a choice between polynomials,
+where CUDA's erff has 24, eight of which choose coefficients at half the rate of others; tanh and sigmoid: one reciprocal, no division. Relative errors are
+below 2**-15, and 1 - |erf| and 1 - |tanh|, where they are small, are right to 2**-16 of themselves or to the last place of 1.
 
 `*_approx` are single instructions of a GPU with some 22 good bits that flush denormals; the emulator computes them exactly and flushes alike.
 """
@@ -17,6 +17,12 @@ from .function import DeviceFunction, pair, same
 # log2(erfc(a)) / a in powers of a, fitted up to 4.2 to the least of the two errors above, and under -26.5 beyond; the first is the slope of erf at 0
 _SLOPE = "1.1283792f"
 _ERFC = ("-0x1.a0bf6ap+0f", "-0x1.d60130p-1f", "-0x1.349ac2p-3f", "0x1.09527ep-5f", "-0x1.2adf18p-8f", "0x1.6a1976p-12f", "-0x1.25545cp-17f")
+
+# e**(-2a) = 2**(-2a / log 2); near 0, where 1 - r loses digits, a line. The divisors are from 1 to 2, so that no reciprocal overflows
+_TANH_SHORT = """\
+float a = twb_abs_f32(x), t = twb_exp2_approx(a * -2.8853900f), r = 1.0f - (t + t) * twb_rcp_approx(1.0f + t);
+return twb_copysign_f32(a < 0.0078125f ? a : r, x);"""
+_SIGMOID_SHORT = "float e = twb_exp_f32(-twb_abs_f32(x)); return (x < 0 ? e : 1.0f) * twb_rcp_approx(1.0f + e);"
 
 UNARY = (
     "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
@@ -45,6 +51,10 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
         what = "exp2 of float, 0 where that is not normal."
         needs = ("twb_abs_f32", "twb_exp2_approx", "twb_copysign_f32")
         unary.append(same("float twb_erf_short_f32(float x)", _erf_short(), "erf, to the digits of a float16.", *needs))
+        needs = (*needs, "twb_rcp_approx")
+        unary.append(same("float twb_tanh_short_f32(float x)", _TANH_SHORT, "tanh, to the digits of a float16.", *needs))
+        needs = ("twb_abs_f32", "twb_exp_f32", "twb_rcp_approx")
+        unary.append(same("float twb_sigmoid_short_f32(float x)", _SIGMOID_SHORT, "1 / (1 + exp(-x)), to the digits of a float16.", *needs))
         unary.append(same("float twb_exp2_f32(float x)", "return twb_exp2_approx(x);", what, "twb_exp2_approx"))
     binary = [
         pair(f"{kind} twb_{n}_{short}({kind} a, {kind} b)", f"return {n}{f}(a, b);", f"return __builtin_{n}{f}(a, b);", f"{n} of {kind}.")

@@ -58,7 +58,8 @@ def _share(seq: int, most: int) -> int:
     return -(-seq // (16 * parts)) * 16
 
 
-# by the most dims of a head: queries, keys, threads. A warp group of wgmma takes 64 queries; its scores, outputs and weights fill its registers
+# by the most dims of a head: queries, keys, threads. A warp group of wgmma takes 64 queries; its scores, outputs and weights fill its registers.
+# 256 dims on an H200, beside cuDNN: 128 x 80 1.16 (1024 keys), 1.14 (causal), 1.27 (4096 causal); 128 x 64 1.12, 1.15, 1.13. Measured on 2026-12-01
 GROUP_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 80, 256)}
 WARP_TILES = {64: (128, 64, 128), 128: (64, 64, 128), 256: (64, 32, 128)}
 FLAT_TILE = (32, 32, 128)  # of multiply-adds

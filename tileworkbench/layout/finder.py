@@ -103,7 +103,7 @@ class Candidate:
 class Found:
     """What a search found: the candidates that work, best first. `tried` counts all, `rejected` those on which an access cannot be done.
 
-    `span`: where the tile is allocated, if that is known.
+    `span`: where the tile is allocated, if that is known; `notes`: what the counts leave out.
     """
 
     buffer: str
@@ -113,6 +113,7 @@ class Found:
     rejected: int
     searched: str
     span: Span | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> Candidate:
@@ -171,7 +172,7 @@ class Found:
 
 def find_layouts(
     rows: int, columns: int, *, bits: int, accesses: Sequence[Access], buffer: str = "tile", max_pad_bytes: int = MAX_PAD_BYTES,
-    kinds: Sequence[str] = (), span: Span | None = None,
+    kinds: Sequence[str] = (), span: Span | None = None, notes: Sequence[str] = (),
 ) -> Found:  # fmt: skip
     """Try every layout of the range for a tile of `rows` x `columns` cells of `bits` bits, and rank them; of some `kinds` only, if any are named.
 
@@ -196,7 +197,7 @@ def find_layouts(
         f"with address bits below {top}; TMA's {', '.join(map(str, SPANS))}-byte swizzles where rows are whole spans"
     )
     searched += f"; of these only {' and '.join(kinds)}: what touches the tile takes no other" if kinds else ""
-    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched, span)
+    return Found(buffer, tuple(accesses), tuple(found), len(found) + rejected, rejected, searched, span, tuple(notes))
 
 
 def _judge(kind: str, layout: TileLayout, accesses: Sequence[Access]) -> Candidate:

@@ -15,13 +15,14 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from ..base.machine import Machine
 from ..base.span import Span
 from ..emulator.log import Entry, Log, WarpLog
 from ..emulator.text import Line
 from .pipeline import OUTSIDE, Event, Timeline
-from .replay import Piece, Replay, replay
+from .replay import SUMS, Piece, Replay, replay
 from .sm_rates import PARTS, SmRates, sm_rates
 from .values import show
 
@@ -127,6 +128,10 @@ class _Timeline:
         self.log, self.rates, self.played, self.var, self.names = log, rates, played, var, names
         self.warps = {w.index: w for w in log.warps if w.rank == 0}
         self.steps = {i: steps_of(w, log.loops, var) for i, w in self.warps.items()}
+        self.lasts = {i: list(accumulate(steps, max)) for i, steps in self.steps.items()}  # OUTSIDE is less than any step
+        self.fills: dict[tuple[int, int], dict[Line | None, None]] = defaultdict(dict)  # (mbarrier, phase) -> the lines whose loads end it
+        for e in (e for w in self.warps.values() for e in w.entries if e.kind == "load"):
+            self.fills[e.a, e.b][e.line] = None
         self.groups: dict[int, list[int]] = defaultdict(list)
         for i in self.warps:
             self.groups[i // GROUP].append(i)
@@ -183,7 +188,7 @@ class _Timeline:
 
     def _since(self, p: Piece) -> int:
         """The last step of the warp before a piece: what a block does after one tile and after the next are two things."""
-        return next((s for s in reversed(self.steps[p.warp][: p.at + 1]) if s != OUTSIDE), OUTSIDE)
+        return self.lasts[p.warp][p.at]
 
     def _entry(self, p: Piece) -> Entry:
         return self.warps[p.warp].entries[p.at]
@@ -285,11 +290,8 @@ class _Timeline:
         lane = self.lanes[group]
         producing = lane.startswith("producer")
         mine = [p for p in self.played.pieces if p.warp == warp]
-        multiplying = {p.at for p in mine if p.kind == "multiply"}  # its instructions are the same line's, at the same time
-        products = [p for p in mine if p.kind == "product"]
-        own = [p for p in mine if p.kind == "multiply" or p.kind == "work" and p.at not in multiplying]
-        for pieces, at, least in () if producing else ((products, lane + PRODUCTS, 0.0), (own, lane, LEAST)):
-            for row in self._rows(pieces):
+        for kind, at, least in () if producing else (("product", lane + PRODUCTS, 0.0), ("work", lane, LEAST)):
+            for row in self._rows([p for p in mine if p.kind == kind]):
                 if row[-1].end - row[0].start >= least:
                     self._put(at, "compute", row[0], row[0].start, row[-1].end, self._step(row[0]), self._why(row))
         for p in _joined([p for p in mine if p.kind in _WAITS or p.kind in ("wait", "barrier")]):
@@ -301,8 +303,7 @@ class _Timeline:
     def _for_what(self, p: Piece) -> str:
         """What arrives at the phase of an mbarrier that a wait is for."""
         assert p.waited is not None
-        lines = dict.fromkeys(e.line for w in self.warps.values() for e in w.entries if e.kind == "load" and (e.a, e.b) == p.waited[1:])
-        return " and ".join(self.names.of(line) for line in lines) or "others to arrive"
+        return " and ".join(self.names.of(line) for line in self.fills.get(p.waited[1:], ())) or "others to arrive"
 
     def _why(self, row: list[Piece]) -> str:
         if row[0].kind == "work":
@@ -311,19 +312,18 @@ class _Timeline:
                 sums[e.kind] += e.n
                 sums["special"] += e.m if e.kind == "work" else 0
             words = {"work": "instructions", "shared": "wavefronts of shared memory", "special": "special results"}
-            return ", ".join(f"{sums[kind]} {word}" for kind, word in words.items() if sums[kind]) + " of a warp"
+            parts = [f"{show(sums['multiply'], 'FLOP')} of products"] if sums["multiply"] else []
+            return ", ".join([*parts, *(f"{sums[kind]} {word}" for kind, word in words.items() if sums[kind])]) + " of a warp"
         flops, clocks, mine = sum(p.amount for p in row), row[-1].end - row[0].start, sum(p.end - p.start for p in row)
         others = f", {clocks - mine:.0f} of them for others" if clocks - mine > LEAST else ""
         return f"{show(flops * PARTS, 'FLOP')} of {PARTS} warps in {clocks:.0f} clk{others}"
 
     def _line(self, p: Piece) -> list[Entry]:
         """The sums of the line that starts at a piece."""
-        entries, out = self.warps[p.warp].entries, []
-        for e in entries[p.at :]:
-            if e.line != p.line or e.kind not in ("work", "shared", "loaded", "stored", "multiply"):
-                break
-            out.append(e)
-        return out
+        entries, stop = self.warps[p.warp].entries, p.at
+        while stop < len(entries) and entries[stop].line == p.line and entries[stop].kind in SUMS:
+            stop += 1
+        return list(entries[p.at : stop])
 
     def _rows(self, pieces: list[Piece]) -> list[list[Piece]]:
         """Pieces of one line and step that follow each other, but for what the tensor cores do for other warps in between."""

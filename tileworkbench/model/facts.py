@@ -14,6 +14,7 @@ def facts_of(r: Report) -> dict[str, Fact]:
     """Names for assertions, each (value, unit) in base units: B, s, FLOP, FLOP/s, B/s, FLOP/B, or "" for a share or a count.
 
     Bytes of a level are those of a first launch. On a GPU "shared.need" is what a block asks for, "occupancy" the share of warps that run.
+    "dram.counted.read" and the like are what hardware counters saw, where they were read.
     """
     out: dict[str, Fact] = {
         "flops": (float(r.counts.total_flops), "FLOP"),
@@ -33,6 +34,9 @@ def facts_of(r: Report) -> dict[str, Fact]:
         out[f"{name}.roof"] = (r.shares[level.name], "")
         out[f"{name}.bandwidth"] = (level.bytes / r.time.value if r.time.value else 0.0, "B/s")
         out[f"{name}.intensity"] = (level.intensity or 0.0, "FLOP/B")
+        if r.counters is not None:
+            seen = {"counted.read": r.counters.bytes(level.name), "counted.written": r.counters.written(level.name)}
+            out |= {f"{name}.{what}": (n, "B") for what, n in seen.items() if n is not None}
     if r.occupancy is not None and r.machine.is_gpu:
         out["shared.need"] = (float(r.occupancy.shared_bytes), "B")
         out["occupancy"] = (r.occupancy.share, "")

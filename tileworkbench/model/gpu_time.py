@@ -19,7 +19,7 @@ from ..ir.stmt import Gemm, Kernel
 from .counts import Counts
 from .excess import Excess
 from .grid import Cut, cut_of, useful_share
-from .occupancy import Occupancy, occupancy
+from .occupancy import Occupancy, copies_by_engine, occupancy
 from .space import Array
 from .traffic import Traffic
 from .units import compute_seconds, main_unit, unit_seconds
@@ -31,6 +31,7 @@ GROUP = 4  # warps of a warp group: one on each scheduler of an SM
 TENSOR_POWER = (
     0.5  # of the power of long products. From the clocks of an H200 at it: 1.34 GHz for GEMM, 1.35-1.5 and 1.5-1.65 for attention (2026-11)
 )
+PRODUCT_WAIT = 180.0  # cycles from a product's last instruction to its sums being there. From an H200: attention with one warp group (2026-12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class _Launch:
     levels: Mapping[str, float]
     counts: Counts
     traffic: Traffic
+    has_engine: bool = False  # whether a thread of its own copies ahead, by the tensor copy engine
+    clock: float = 0.0  # of the SMs in MHz
 
     @property
     def busy(self) -> int:
@@ -98,7 +101,9 @@ def gpu_waterfall(
     cut = cut_of(kernel, main, counts, dims, scalars, arrays) if main is not None else Cut(0, 1.0, 1, False)
     moved = {x.name: traffic.bytes(x.name, warm=is_warm) for x in machine.levels if x.core is not None}
     levels = {name: n / (machine.bandwidth(name, cores).value * 1e9) for name, n in moved.items()}
-    run = _Launch(machine, machine.gpu, cut, fit, unit_seconds(counts, machine, cores), levels, counts, traffic)
+    has_engine = main is not None and copies_by_engine(main, machine.gpu)
+    units = unit_seconds(counts, machine, cores)
+    run = _Launch(machine, machine.gpu, cut, fit, units, levels, counts, traffic, has_engine, machine.gpu.clock.value)
     limits = {"compute": compute_seconds(counts, machine, cores), **levels}
     name = max(limits, key=lambda k: limits[k])
     if not cut.blocks or not limits[name]:
@@ -131,34 +136,36 @@ def _roof(run: _Launch, name: str, limits: Mapping[str, float], share: float, mo
 
 def _held(run: _Launch) -> tuple[_Launch, _Step]:
     """The launch at the rates that last, on machines where they were timed, and the bar for it."""
-    gpu, units, levels = run.gpu, dict(run.units), dict(run.levels)
-    name, why, edit = "", "", ""
-    clock = _lasting_clock(run)
-    if clock is not None:
-        for unit in units:
-            units[unit] *= _stated_clock(run, unit) / clock
+    gpu, name, why, edit = run.gpu, "", "", ""
+    held = _at_lasting_clock(run)
+    if held is not run:
         name, edit = "sustained clock", "fewer bytes moved for each FLOP take less power"
-        why = f"matrix products that go on for long are held at {clock:.0f} MHz, not {gpu.tensor_clock}, by the power limit"
+        why = f"matrix products that go on for long are held at {held.clock:.0f} MHz, not {gpu.tensor_clock}, by the power limit"
+    levels = dict(held.levels)
     if gpu.sustained_dram is not None and levels.get("DRAM"):
         levels["DRAM"] *= run.machine.bandwidth("DRAM").value / gpu.sustained_dram.value
-        if levels["DRAM"] >= max(units.values(), default=0.0):
+        if levels["DRAM"] >= max(held.units.values(), default=0.0):
             name, edit, why = "sustained rate", "", f"large copies reach {gpu.sustained_dram}, not {run.machine.bandwidth('DRAM')}"
-    held = replace(run, units=units, levels=levels)
+    held = replace(held, levels=levels)
     return held, (name, held.least, why, edit, "")
 
 
-def _lasting_clock(run: _Launch) -> float | None:
-    """The clock in MHz that the power limit leaves to the multiprocessors; None where there are no matrix products, or nobody timed it.
+def _at_lasting_clock(run: _Launch) -> _Launch:
+    """The launch at the clock that the power limit leaves; itself where there are no matrix products, or nobody timed it.
 
     Matrix units that are always busy take `TENSOR_POWER` of the power, so a launch that leaves them idle for a part of the time runs faster.
     """
-    gpu, tensor = run.gpu, run.units.get("tensor", 0.0)
-    if gpu.sustained_clock is None or not tensor:
-        return None
-    cycles = {unit: s * _stated_clock(run, unit) for unit, s in run.units.items()}
-    whole = max(_together(cycles, run.groups * run.residents), *(s * gpu.clock.value for s in run.levels.values()))
-    busy = cycles["tensor"] / whole
-    return min(gpu.tensor_clock.value, gpu.sustained_clock.value / (1 - TENSOR_POWER * (1 - busy)))
+    gpu, held = run.gpu, run
+    if gpu.sustained_clock is None or not run.units.get("tensor"):
+        return run
+    busy = 1.0
+    for _ in range(4):  # the share for which they are busy hangs on the clock, a little
+        clock = min(gpu.tensor_clock.value, gpu.sustained_clock.value / (1 - TENSOR_POWER * (1 - busy)))
+        units = {unit: s * _stated_clock(run, unit) / clock for unit, s in run.units.items()}
+        levels = {name: s * (1.0 if name == "DRAM" else gpu.clock.value / clock) for name, s in run.levels.items()}
+        held = replace(run, units=units, levels=levels, clock=clock)
+        busy = units["tensor"] / max(_turns(held)[1], _latency(held)[1], held.least)
+    return held
 
 
 def _stated_clock(run: _Launch, unit: str) -> float:
@@ -234,6 +241,8 @@ def _step_seconds(run: _Launch) -> tuple[float, float, float]:
     """Of one step of one block alone on its SM: (arithmetic in turn, transfer from L2, latency)."""
     per_step = run.machine.cores / (run.cut.blocks * run.cut.steps)
     arithmetic = _together(run.units, run.groups) * per_step / min(1.0, run.groups)
+    if run.groups < 2 and run.cut.products > 1:  # what stands between two products waits for the first, and the next step for the second
+        arithmetic += run.cut.products * PRODUCT_WAIT / (run.clock * 1e6)
     arithmetic = max(arithmetic, run.levels.get("shared", 0.0) * per_step)
     core = run.machine.bandwidth("L2", 1).value * 1e9
     asked = run.traffic.bytes("L2")
@@ -267,12 +276,22 @@ def _turns(run: _Launch) -> _Step:
 def _latency(run: _Launch) -> _Step:
     arithmetic, transfer, latency = _step_seconds(run)
     ahead = run.cut.stages if run.gpu.has_async_copy else 1
-    step = max(arithmetic, (latency + transfer + arithmetic) / ahead) if ahead > 1 else latency + transfer + arithmetic
+    if run.has_engine and run.gpu.copy_latency is not None:
+        # a place in shared memory is loaded, and held until its product is done: with places for more steps, until the one behind it is under way
+        products = max(run.cut.products, 1)
+        latency, transfer = run.gpu.copy_latency.value * 1e-9, transfer / products
+        held = arithmetic / products * (2 if ahead > 1 and products == 1 else 1)
+        step = max(arithmetic, (latency + transfer + held) / ahead)
+    elif ahead > 1:
+        step = max(arithmetic, (latency + transfer + arithmetic) / ahead)
+    else:
+        step = latency + transfer + arithmetic
     seconds = _slot(run) * run.cut.steps * step
     wait = f"each {show(latency + transfer, 's')} until its bytes are there"
     why = f"{several(run.cut.steps, 'step')} of a block, {wait}, {several(run.residents, 'block')} at once on an SM"
     if ahead > 1 or not run.cut.has_loop:
-        return "exposed latency", seconds, why, run.fit.next_step or f"num_stages={ahead + 1}", "pipeline"
+        more = f"num_stages={ahead + 1}"
+        return "exposed latency", seconds, why, more if run.has_engine else run.fit.next_step or more, "pipeline"
     edit = "num_stages=2" if run.gpu.has_async_copy else "no asynchronous copies on this GPU: more blocks at once"
     return "copies in turn", seconds, f"{why}: nothing is copied ahead", edit, "pipeline"
 

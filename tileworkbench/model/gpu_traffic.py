@@ -52,18 +52,19 @@ def gpu_traffic(
 ) -> Traffic:
     """Predict the bytes at shared memory, L2 and DRAM. `in_flight` says how many blocks of a launch the whole GPU runs at once."""
     cache = machine.level("L2").capacity
-    assert cache is not None
+    assert cache is not None and machine.gpu is not None
+    capacity = cache.bytes if machine.gpu.l2_shared is None else min(cache.bytes, machine.gpu.l2_shared.bytes)
     footprint = sum(max(m.read_bytes, m.write_bytes) for m in counts.compulsory)
-    fits = footprint <= cache.bytes
+    fits = footprint <= capacity
     sample = _sample(kernel, dims, scalars, arrays, in_flight, machine.line_bytes, cap=TRACE_CAP // 8 if fits else TRACE_CAP)
     asked = {_key(m): float(m.bytes) for m in counts.asked if m.scope == "global"}
     below = _l2_flows(sample, asked)
-    missed = () if fits else _missed(sample, asked, cache.bytes)
+    missed = () if fits else _missed(sample, asked, capacity)
     flows = (*shared_flows(kernel, counts, machine), *below, *_at_least_once(missed, below, counts.compulsory))
     notes = dict.fromkeys(sample.notes)
     if sample.share < 1 and missed:
         notes[Assumption(f"the kernel is large: the first {sample.share:.0%} of its blocks stand for all".replace("%", " %"))] = None
-    return Traffic(flows, machine.cores, footprint, cache.bytes, sample.share, tuple(notes))
+    return Traffic(flows, machine.cores, footprint, capacity, sample.share, tuple(notes))
 
 
 # ---------------------------------------------------------------------------------------------- shared memory
@@ -178,7 +179,7 @@ def _missed(sample: _Sample, asked: Mapping[Key, float], capacity: int) -> tuple
         weight = len(accesses) / EXACT_CAP
         accesses = accesses.take(hashed(accesses.granule, 1 / weight))
     sizes = accesses.nbytes * weight
-    distances = reuse_distances(accesses.granule, sizes) * _left_out(sample, accesses, weight)
+    distances = _distances(sample, accesses, sizes, weight)
     run = cache_run(accesses.granule, sizes, accesses.is_write, distances, capacity, accesses.keeps)
     steady = np.arange(len(sizes)) >= (len(sizes) // 2 if sample.share < 1 else 0)
     thin = replace(sample, accesses=accesses)
@@ -187,11 +188,15 @@ def _missed(sample: _Sample, asked: Mapping[Key, float], capacity: int) -> tuple
     return _scaled(thin, "DRAM", read, back, thin.sums(np.where(steady, accesses.asked * weight, 0.0)), asked)
 
 
-def _left_out(sample: _Sample, accesses: GranuleTrace, weight: float) -> Array:
-    """By what a reuse distance grows for iterations left out: not at all within one step of the blocks in flight, which is followed whole."""
+def _distances(sample: _Sample, accesses: GranuleTrace, sizes: Array, weight: float) -> Array:
+    """Reuse distances. Within one step of the blocks in flight, which is followed whole, they are as they are; beyond it each access of a loop that
+    was thinned stands for those that were left out.
+    """
     stands_for = np.asarray([b.weight for b in sample.boxes])
+    near = reuse_distances(accesses.granule, sizes)
     if not (stands_for > 1).any():
-        return np.ones(len(accesses))
+        return near
+    far = reuse_distances(accesses.granule, sizes * stands_for[accesses.table])
     rows = np.asarray([max(len(b.starts), 1) for b in sample.boxes])
     granules = np.bincount(sample.accesses.table, minlength=len(rows)) / rows
     step = sample.in_flight * float(granules[stands_for > 1].sum()) / weight
@@ -199,8 +204,8 @@ def _left_out(sample: _Sample, accesses: GranuleTrace, weight: float) -> Array:
     gap = np.full(len(order), np.inf)
     same = accesses.granule[order][1:] == accesses.granule[order][:-1]
     gap[order[1:][same]] = (order[1:] - order[:-1])[same]
-    grown: Array = np.where(gap > step, stands_for.max(), 1.0)
-    return grown
+    distances: Array = np.where(gap > step, far, near)
+    return distances
 
 
 def _scaled(

@@ -20,12 +20,16 @@ Line = tuple[str, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One launch: its blocks, the average `steps` of the loop that copies tiles (1 without one), the stages of that loop, and whether it has one."""
+    """One launch: its blocks, the average `steps` of the loop that copies tiles (1 without one), the stages of that loop, and whether it has one.
+
+    `products` are the matrix products of a step.
+    """
 
     blocks: int
     steps: float
     stages: int
     has_loop: bool
+    products: int = 0
 
 
 def cut_of(
@@ -42,7 +46,8 @@ def cut_of(
             steps = _runs(copy, counts) / max(blocks, 1)
             if steps >= best.steps or not best.has_loop:
                 stages = loop.num_stages if isinstance(loop, PipelinedFor) else 1
-                best = Cut(blocks, max(steps, 1.0), max(stages, best.stages if steps == best.steps else 1), True)
+                products = sum(isinstance(n, Gemm) for n in walk(loop))
+                best = Cut(blocks, max(steps, 1.0), max(stages, best.stages if steps == best.steps else 1), True, products)
     return best
 
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from ..base.gpu import WARP, Gpu
 from ..base.hardware import Machine
-from ..ir.stmt import Kernel, Launch
+from ..ir.node import walk
+from ..ir.stmt import Copy, Kernel, Launch, PipelinedFor
 from .needs import Need, kib, needs_of, registers_of, what_fits
 
 SHARED, REGISTERS, THREADS, BLOCKS = "shared memory", "registers", "threads", "blocks"
+COPYING_WARPS = 4  # a warp group that starts copies: registers are given to whole groups (`transform.specialise_warps`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,16 @@ def launch_occupancy(
     if machine.gpu is None:
         return _on_cpu(name, machine, threads, needs)
     estimated = registers if registers is not None else registers_of(launch, threads)
-    return _on_gpu(name, machine.name, machine.gpu, threads, needs, estimated, registers is None, dict(schedule or {}))
+    beside = COPYING_WARPS if copies_by_engine(launch, machine.gpu) else 0
+    return _on_gpu(name, machine.name, machine.gpu, threads, needs, estimated, registers is None, dict(schedule or {}), beside)
+
+
+def copies_by_engine(launch: Launch, gpu: Gpu) -> bool:
+    """Whether a block gets warps of its own for the copies of its pipelined loops, which the tensor copy engine does (9.0)."""
+    if gpu.capability != (9, 0) or any(extent % WARP for extent in launch.threads[:1]):
+        return False
+    loops = [n for n in walk(launch) if isinstance(n, PipelinedFor) and n.num_stages >= 1]
+    return any(isinstance(n, Copy) and not n.src.buffer.is_on_chip and n.dst.buffer.scope == "shared" for loop in loops for n in walk(loop))
 
 
 def compiled_occupancy(name: str, machine: Machine, *, threads: int, registers: int, shared_bytes: int) -> Occupancy:
@@ -153,13 +164,16 @@ def compiled_occupancy(name: str, machine: Machine, *, threads: int, registers: 
 
 # ---------------------------------------------------------------------------------------------- a GPU
 def _on_gpu(
-    name: str, machine: str, gpu: Gpu, threads: int, needs: tuple[Need, ...], registers: int, is_estimated: bool, schedule: Mapping[str, Any]
-) -> Occupancy:
+    name: str, machine: str, gpu: Gpu, threads: int, needs: tuple[Need, ...], registers: int, is_estimated: bool, schedule: Mapping[str, Any],
+    beside: int = 0,
+) -> Occupancy:  # fmt: skip
+    """`beside` are warps that the compiler adds to those of the author's."""
     shared = sum(n.bytes for n in needs if n.scope == "shared")
     most = most_registers(gpu, threads)
     refusals = _refusals(gpu, threads, needs, shared, registers, most, schedule)
     used = min(registers, most)
-    warps = -(-threads // WARP)
+    warps = -(-threads // WARP) + beside
+    used = min(used, most_registers(gpu, warps * WARP))
     by_limit = {
         SHARED: gpu.shared_per_sm.bytes // _block_bytes(gpu, shared),
         REGISTERS: gpu.registers_per_sm.count // (warps * _warp_registers(gpu, used)),

@@ -49,7 +49,7 @@ class Event:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Timeline:
     """Events of one block. `total_steps` counts the loop's steps, of which the first ones are in `events`; `source` is "predicted", "emulated" (order
     from a run, durations from a model) or "measured". `stages` is the number of buffers that a copy may run ahead; 0: it never does. `loop` names
@@ -73,6 +73,11 @@ class Timeline:
         kept = tuple(sorted(events, key=lambda e: (e.start, e.end)))
         steps = {e.step for e in kept if e.step != OUTSIDE}
         return Timeline(kernel, machine, tuple(dict.fromkeys(e.lane for e in kept)), kept, stages, total_steps or float(len(steps)), loop, source)
+
+    def __repr__(self) -> str:
+        return f"{self.kernel} on {self.machine}: {self.verdict} ({self.told})"
+
+    __str__ = __repr__
 
     def cut(self, shown: int) -> Timeline:
         """The same with the first `shown` steps and what follows the loop, for a picture: `total_steps` stays, and what is left out is cut out.

@@ -43,6 +43,7 @@ class BufferLayout:
     `source` is "exact", "modelled" or, from a target that ran, "measured"; `why` is one line about the choice. `span` is where it was allocated.
     A shared tile may have `stages`, each `stage_bytes` behind the one before; `layout` is that of the first. What the compiler made for itself is a
     "scratch" tile or "barriers". `units` touch it besides plain loads and stores: "ldmatrix", "stmatrix", "wgmma", "tensor map", "bulk", "cp.async".
+    `launch` names the kernel of the text whose tile it is.
     """
 
     buffer: str
@@ -56,6 +57,7 @@ class BufferLayout:
     stages: int = 1
     stage_bytes: int = 0
     units: tuple[str, ...] = ()
+    launch: str = ""
 
     def __str__(self) -> str:
         return f"{self.buffer} ({self.role}, {self.dtype}{list(self.shape)}): {self.layout}; {self.source}: {self.why}"

@@ -47,13 +47,12 @@ def cuda_layouts(program: Kernel, spread: Kernel, placed: Kernel) -> Iterator[Bu
     order = list(authors)
     found: list[BufferLayout] = []
     for launch, grid in zip(spread.launches, (n for n in walk(placed) if isinstance(n, Grid)), strict=True):
-        where = f" of {grid.name}" if len(spread.launches) > 1 else ""
-        found += [_held(tile, authors, where) for tile in launch.held if tile.fragment is not None]
+        found += [_held(tile, authors, grid.name) for tile in launch.held if tile.fragment is not None]
         kept = {tile.tile: tile.why for tile in launch.held if tile.fragment is None}
         touched = _touched(grid)
         for tile in grid.tiles:
             if tile.buffer.view_of is None:
-                found.append(_shared(tile, launch, authors, kept, touched.get(tile.buffer, ()), where))
+                found.append(_shared(tile, launch, authors, kept, touched.get(tile.buffer, ()), grid.name))
     yield from sorted(found, key=lambda b: order.index(b.buffer) if b.buffer in authors else len(order))
 
 
@@ -69,15 +68,15 @@ def author_of(buffer: Buffer, authors: dict[str, Buffer]) -> Buffer | None:
     return found if found is not None and found.span == buffer.span and found.type == buffer.type else None
 
 
-def _held(held: HeldTile, authors: dict[str, Buffer], where: str) -> BufferLayout:
+def _held(held: HeldTile, authors: dict[str, Buffer], kernel: str) -> BufferLayout:
     tile, fragment = held.tile, held.fragment
     assert fragment is not None
     known = author_of(tile, authors)
     name = known.name if known is not None else tile.name
     layout = fragment_layout(fragment, tile.type.bits, name, held.first_thread)
     made = "" if known is not None else "made by the compiler; "
-    why = f"{made}{held.why}{where}" + (f"; {layout.note}" if layout.note else "")
-    return BufferLayout(name, "fragment", str(tile.type), fragment.shape, layout, EXACT, why, tile.span)
+    why = f"{made}{held.why}" + (f"; {layout.note}" if layout.note else "")
+    return BufferLayout(name, "fragment", str(tile.type), fragment.shape, layout, EXACT, why, tile.span, launch=kernel)
 
 
 def fragment_layout(fragment: Fragment, bits: int, name: str = "fragment", first_thread: int = 0) -> TileLayout:
@@ -103,7 +102,7 @@ class _Rule:
     strides: tuple[int, ...]
 
 
-def _shared(tile: Tile, launch: Launch, authors: dict[str, Buffer], kept: dict[Buffer, str], touched: tuple[str, ...], where: str) -> BufferLayout:
+def _shared(tile: Tile, launch: Launch, authors: dict[str, Buffer], kept: dict[Buffer, str], touched: tuple[str, ...], kernel: str) -> BufferLayout:
     buffer = tile.buffer
     author = author_of(buffer, authors)
     shape = buffer.static_shape()
@@ -125,10 +124,12 @@ def _shared(tile: Tile, launch: Launch, authors: dict[str, Buffer], kept: dict[B
         "" if is_barrier else _how(rule, layout),
         *does,
         f"{stages} stages, {apart} bytes apart" if stages > 1 else "",
-        f"at byte {tile.offset}{where}",
+        f"at byte {tile.offset}",
     ]
     why = "; ".join(part for part in parts if part)
-    return BufferLayout(name, role, str(buffer.type), own, layout, EXACT, why, buffer.span, stages=stages, stage_bytes=apart, units=units)
+    return BufferLayout(
+        name, role, str(buffer.type), own, layout, EXACT, why, buffer.span, stages=stages, stage_bytes=apart, units=units, launch=kernel
+    )
 
 
 def _layout(rule: _Rule, shape: tuple[int, ...], bits: int, name: str, base: int) -> TileLayout:

@@ -67,7 +67,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Runs of one machine. `load_recording("h200_model")` reads one that the package holds."""
+    """Runs of one machine; `tileworkbench.recordings()` has those that the package holds, by name."""
 
     origin: Origin
     runs: tuple[RecordedRun, ...] = ()

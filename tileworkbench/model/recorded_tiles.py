@@ -31,6 +31,7 @@ _UNCOUNTED = {
     "tensor map": "the tensor copy engine moves it past the threads, which is not counted",
     "bulk": "bulk copies move it past the threads, which is not counted",
 }
+_ASKED = "cp.async fills it row after row or in permuted rows; with another layout threads fill it by plain stores, and not ahead"
 _FIXED = ("wgmma", "tensor map", "ldmatrix", "stmatrix")  # units that take no layouts but their own
 _OF_UNITS = ("none", "TMA swizzle")
 
@@ -39,7 +40,7 @@ def recorded_tiles(layouts: Sequence[BufferLayout], found: SharedRequests, spans
     """Every tile in shared memory of `layouts` with the accesses of `found`. `spans`: (file's name, line) -> the author's line."""
     tiles = [b for b in layouts if b.layout.place is not None and b.role in ("shared", "fragment", "scratch")]
     of: dict[str, list[SharedRequest]] = {b.buffer: [] for b in tiles}
-    notes: dict[str, list[str]] = {b.buffer: [_UNCOUNTED[u] for u in b.units if u in _UNCOUNTED] for b in tiles}
+    notes: dict[str, list[str]] = {b.buffer: [_UNCOUNTED[u] for u in b.units if u in _UNCOUNTED] + [_ASKED] * ("cp.async" in b.units) for b in tiles}
     for request in found.made:
         owners = _owners(request, tiles)
         if owners:

@@ -76,6 +76,7 @@ class _Warp:
     until: float = 0.0  # when its requests to shared memory and its products are done
     reads: float = 0.0  # when what it reads from global memory is there
     open_products: float = 0.0
+    meetings: int = 0  # of the cluster that it came to
     copies: dict[int, float] | None = None
     products: dict[int, float] | None = None
     stores: dict[int, float] | None = None
@@ -83,6 +84,15 @@ class _Warp:
     @property
     def part(self) -> tuple[int, int]:
         return self.log.rank, self.log.index % PARTS
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """The barrier of a cluster: who came to the one that is open, and when the last one of `done` opened."""
+
+    came: int = 0
+    done: int = 0
+    when: float = 0.0
 
 
 class _Run:
@@ -95,7 +105,7 @@ class _Run:
         self.done: dict[tuple[int, int, int, int], float] = {}
         self.waiting: dict[object, list[tuple[_Warp, float]]] = defaultdict(list)
         self.bars: dict[Key, tuple[int, float]] = {}
-        self.clusters: dict[int, list[float]] = defaultdict(list)
+        self.clusters: dict[int, _Meeting] = defaultdict(_Meeting)
         self.pieces: list[Piece] = []
         self.unmatched = 0
         self.order = 0
@@ -225,14 +235,17 @@ class _Run:
             case "bar":
                 return self.bar(warp, (*own, e.a), e, now)
             case "cluster_arrive":
-                self.clusters[warp.resident].append(now)
-                self.cluster_moves(warp.resident)
+                self.clusters[warp.resident].came += 1
+                warp.meetings += 1
+                self.cluster_meets(warp.resident, now)
             case "cluster_wait":
-                if len(self.clusters[warp.resident]) % self.alive(warp.resident):
+                if self.clusters[warp.resident].done < warp.meetings:
                     self.waiting["cluster", warp.resident].append((warp, now))
                     return None
-                now = max(now, max(self.clusters[warp.resident], default=now))
-            case _:  # a turn of a loop, the end
+                now = max(now, self.clusters[warp.resident].when)
+            case "end":
+                self.cluster_meets(warp.resident, now)
+            case _:  # a turn of a loop
                 pass
         warp.at += 1
         return now
@@ -256,9 +269,8 @@ class _Run:
                     self.note(warp, e.kind, e, start, end, e.n, there)
                     warp.reads = max(warp.reads, there if e.kind == "loaded" else warp.now)
                 elif e.kind == "multiply":
-                    start, end = self.take("tensor", warp.part, warp.now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))
-                    self.note(warp, "multiply", e, start, end, e.n)
-                    warp.until = max(warp.until, end)
+                    clocks = e.n / (self.rates.tensor(TYPES[e.a]) / PARTS)
+                    warp.until = max(warp.until, self.take("tensor", warp.part, warp.now, clocks)[1])
             work = [e for e in mine if e.kind == "work"]
             warp.left = (sum(e.n for e in work) * self.rates.issue, sum(e.m for e in work) * self.rates.special)
         issue, special = warp.left
@@ -293,11 +305,11 @@ class _Run:
         warp.at += 1
         return now
 
-    def alive(self, resident: int) -> int:
-        return max(1, sum(w.resident == resident and w.at < len(w.log.entries) - 1 for w in self.warps))
-
-    def cluster_moves(self, resident: int) -> None:
-        came = self.clusters[resident]
-        if len(came) % self.alive(resident) == 0:
+    def cluster_meets(self, resident: int, now: float) -> None:
+        """The barrier of a cluster opens when all warps that have not ended have come."""
+        meeting = self.clusters[resident]
+        left = sum(w.resident == resident and w.at < len(w.log.entries) - 1 for w in self.warps)
+        if meeting.came and meeting.came >= left:
+            meeting.done, meeting.when, meeting.came = meeting.done + 1, now, 0
             for warp, since in self.waiting.pop(("cluster", resident), ()):
-                self.wake(warp, since, max(came))
+                self.wake(warp, since, meeting.when)

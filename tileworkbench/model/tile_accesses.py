@@ -88,7 +88,7 @@ class AccessedTile:
         """The layout that these accesses like best; options are those of `layout.finder.find_layouts`. ValueError for a global buffer."""
         if self.scope != "shared":
             raise ValueError(f"{self.buffer} is in {self.scope} memory, which has no banks")
-        options = {"kinds": self.kinds, "span": self.span, **options}
+        options = {"kinds": self.kinds, "span": self.span, "notes": self.notes, **options}
         return find_layouts(self.rows, self.columns, bits=self.bits, accesses=self.accesses, buffer=self.buffer, **options)
 
     def __str__(self) -> str:

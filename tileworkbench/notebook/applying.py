@@ -67,15 +67,15 @@ def _name_of(value: Any, space: Mapping[str, Any]) -> str:
 
 # ---------------------------------------------------------------------------------------------- layouts
 def layout_applied(view: FinderView, layout: str, shell: Any) -> dict[str, str]:
-    """What the browser is told when the reader applies a layout of a finder: `text`, the cell with it, and `before`, the cell as it is.
+    """What the browser is told when the reader applies a layout to `buffer`: `text`, the cell with it, and `before`, the cell as it is.
 
     Where the kernel's text is not at hand, or the place cannot be found, `text` is the line to paste and `say` the reason.
     """
-    before = cell_text(view.found.span, shell)
+    before, buffer = cell_text(view.found.span, shell), view.found.buffer
     try:
-        return {"text": view.apply(before, layout), "before": before, "say": ""}
+        return {"text": view.apply(before, layout), "before": before, "say": "", "buffer": buffer}
     except TileValueError as error:
-        return {"text": view.chosen(layout).annotation(view.found.buffer), "before": "", "say": error.message}
+        return {"text": view.chosen(layout).annotation(buffer), "before": "", "say": error.message, "buffer": buffer}
 
 
 def cell_text(span: Span | None, shell: Any) -> str:

@@ -10,10 +10,11 @@ import functools
 import importlib.util
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..views.gallery import Gallery
 from ..views.layout_finder import FinderView
 from ..views.theme import PAGES
 from ..views.view import View
@@ -55,15 +56,21 @@ def show(view: View, *, group: str = "", extra: Mapping[str, Any] | None = None)
     publish_display_data(static_bundle(view, ident, extra))
     if can_be_live():
         made = widget(view, group=group, static_id=ident)
-        if isinstance(view, FinderView):
-            made.on_msg(lambda _widget, content, _buffers: hear_finder(view, content, made.send))
+        if finders := _finders(view):
+            made.on_msg(lambda _widget, content, _buffers: hear_finders(finders, content, made.send))
         display(made)
 
 
-def hear_finder(view: FinderView, message: Any, send: Callable[[dict[str, Any]], None]) -> None:
-    """Answer the buttons of a finder: the text of the kernel's cell with the layout in it. A message that makes no sense is ignored."""
+def hear_finders(views: Sequence[FinderView], message: Any, send: Callable[[dict[str, Any]], None]) -> None:
+    """Answer the button of a finder: the text of the kernel's cell with the layout in it. A message that makes no sense is ignored."""
     if isinstance(message, dict) and message.get("type") == "apply":
-        send({"type": "news", "applied": layout_applied(view, str(message.get("layout", "")), _shell())})
+        for view in (v for v in views if v.found.buffer == message.get("buffer")):
+            send({"type": "news", "applied": layout_applied(view, str(message.get("layout", "")), _shell())})
+
+
+def _finders(view: View) -> tuple[FinderView, ...]:
+    """The view itself or those in it that have a button."""
+    return tuple(v for v in (view.views if isinstance(view, Gallery) else (view,)) if isinstance(v, FinderView))
 
 
 def static_bundle(view: View, ident: str = "", extra: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -51,7 +51,10 @@ def document(lives: Sequence[Mapping[str, Any]], *, title: str = "Tile Workbench
     """A whole page of live views, for a browser without a notebook. `theme` "light" or "dark"; "" follows the reader's system."""
     told = {"light": ' data-jp-theme-light="true"', "dark": ' data-jp-theme-light="false"'}.get(theme, "")
     style = "body { margin: 24px; font-family: system-ui, sans-serif; color-scheme: light dark; }"
-    ground = {"light": "body { background: #fff; color-scheme: light; }", "dark": "body { background: #111418; color-scheme: dark; }"}.get(theme, "")
+    ground = {
+        "light": "body { background: #fff; color-scheme: light; }",
+        "dark": "body { background: #111418; color: #e6edf3; color-scheme: dark; }",
+    }.get(theme, "")
     views = f"<h1>{html.escape(title)}</h1>" + "\n".join(element(live, group="page") for live in lives)
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}{ground}</style></head>'
     return f"{head}<body{told}><main>{views}</main>{script(live['module'] for live in lives)}</body></html>"

@@ -24,12 +24,12 @@ from ..views.passes import pass_diff
 from ..views.pipeline import pipeline
 from ..views.twins import twins
 from ..views.view import View
-from . import live
+from . import banks, live
 from .run import CellRun
 
-BESIDE = ("source", "layout", "pipeline", "passes")  # views of their own, shown under the panel
+BESIDE = ("source", "layout", banks.PART, "pipeline", "passes")  # views of their own, shown under the panel
 PARTS = ("summary", *(s for s in SECTIONS if s not in BESIDE), *BESIDE)
-TILES = 6  # on-chip buffers whose layouts are shown
+TILES = 12  # on-chip buffers whose layouts are shown
 
 
 def chosen(parts: str) -> tuple[str, ...]:
@@ -68,11 +68,13 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
     if "source" in parts:
         made.append(twins(kernel, report))
     if "layout" in parts:
-        tiles = [found for found in layouts_of(kernel, report.machine, dims=dims) if found.role != "argument"][:TILES]
-        views = [layout_view(found, machine=report.machine) for found in tiles]
+        tiles = [b for b in layouts_of(kernel, report.machine, dims=dims) if b.role not in ("argument", "barriers")][:TILES]
+        views = [layout_view(b, machine=report.machine) for b in tiles]
         if views:
-            names = [f"{found.buffer} ({found.role})" for found in tiles]
+            names = [f"{b.buffer} ({b.role}{', modelled' if b.source == 'modelled' else ''})" for b in tiles]
             made.append(Gallery(views, names, f"{kernel.name}: where its tiles lie"))
+    if banks.PART in parts and (found := banks.banks_of(run, report, kernel)) is not None:
+        made.append(found)
     if "pipeline" in parts:
         made.append(pipeline_of(run, report))
     if "passes" in parts:

@@ -53,11 +53,18 @@ def accessed(
     spans: dict[tuple[str, int], Span] = {}
     for span in lines.values():
         spans.setdefault((span.label or PurePath(span.file).name, span.line), span)
-    made: dict[tuple[object, ...], SharedRequest] = {}
-    for _, result in results:
-        for r in result.requests.made:
-            key = (r.line, r.kind, r.width, r.low, r.high, r.addresses)
-            known = made.get(key)
-            made[key] = r if known is None else replace(r, times=r.times + known.times)
-    found = SharedRequests(tuple(made.values()), sum(r.requests.left_out for _, r in results))
-    return Accessed(kernel, arch, recorded_tiles(layouts, found, spans))
+    tiles: list[AccessedTile] = []
+    for launch in dict.fromkeys(b.launch for b in layouts):
+        runs = [result.requests for name, result in results if name == launch]  # each kernel has shared memory of its own
+        tiles += recorded_tiles([b for b in layouts if b.launch == launch], _together(runs), spans)
+    return Accessed(kernel, arch, tuple(tiles))
+
+
+def _together(runs: Sequence[SharedRequests]) -> SharedRequests:
+    """The requests of several runs of a kernel."""
+    made: dict[SharedRequest, SharedRequest] = {}
+    for r in (r for run in runs for r in run.made):
+        key = replace(r, times=0)
+        known = made.get(key)
+        made[key] = r if known is None else replace(r, times=r.times + known.times)
+    return SharedRequests(tuple(made.values()), sum(run.left_out for run in runs))

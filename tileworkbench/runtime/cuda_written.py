@@ -10,8 +10,10 @@ from ..base.machine import Machine
 from ..base.span import Span
 from ..codegen.cuda_source import CudaSource
 from ..ir.stmt import Kernel
+from ..model.placement import BufferLayout
 from . import cuda_arrays
 from .arguments import BoundCall, Memory
+from .compiled_layouts import compiled_layouts
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion, remarks_of
 from .gpu_limits import machine_of
 from .resources import Resources
@@ -49,6 +51,10 @@ class Written:
         return CompileFacts(
             "", False, self._passes_ms, 0.0, (f"the CUDA text for {self.arch} was not compiled: {self.why}", *remarks_of(self.passes))
         )
+
+    def layouts(self) -> tuple[BufferLayout, ...]:
+        """Where every tile on chip lies in the text (`model.placement.LayoutProvider`)."""
+        return compiled_layouts(self.kernel, self.passes)
 
     def machine(self) -> Machine:
         """A GPU on paper of the architecture."""

@@ -26,6 +26,7 @@ VERSION = "2"
 RUN_MS = 8.0
 RUNS = 7
 LINE = 128  # bytes between two steps of a chase
+UNDER_LOAD = ("sustained_clock", "sustained_dram", "copy_latency", "l2_shared")  # of `Gpu`: what short runs cannot tell, from the preset of that chip
 
 
 def measure_cuda(device: int = 0, *, force: bool = False) -> Machine:
@@ -98,13 +99,22 @@ def _measured(cupy: Any, name: str, properties: dict[str, Any], attributes: dict
     memory = cupy.RawModule(code=MEMORY_TEXT, options=("-std=c++17",))
     l2_bytes = int(attributes.get("L2CacheSize", properties.get("l2CacheSize", 0))) or 4 << 20
     gpu = _gpu(cupy, memory, f"sm_{capability[0]}{capability[1]}", sms, l2_bytes, properties, attributes, theory)
-    levels = _levels(cupy, memory, gpu, sms, l2_bytes)
+    levels = tuple(_for_tiles(x, theory, notes) for x in _levels(cupy, memory, gpu, sms, l2_bytes))
     if theory is not None:
         peaks = [replace(p, per_clock=next((q.per_clock for q in theory.peaks if (q.dtype, q.unit) == (p.dtype, p.unit)), None)) for p in peaks]
     rest = [p for p in theory.peaks if not any((p.dtype, p.unit) == (q.dtype, q.unit) for q in peaks)] if theory is not None else []
     if rest:
         notes.append(f"from the data sheet, since no benchmark reaches them: {', '.join(f'{p.dtype} {p.unit}' for p in rest)}")
     return Machine(name, sms, levels, (*peaks, *rest), 32, gpu.arch, date.today().isoformat(), tuple(notes), gpu, theory)
+
+
+def _for_tiles(level: Level, theory: Machine | None, notes: list[str]) -> Level:
+    """L2 at the rate that is known for tiles, which multiprocessors ask for together, where it is above that of data that each has alone."""
+    known = theory.level("L2").machine if theory is not None and level.name == "L2" else None
+    if known is None or level.machine is None or known.value <= level.machine.value:
+        return level
+    notes.append(f"L2: {level.machine} was timed for data that no two multiprocessors share; the roof is for tiles, which they ask for together")
+    return replace(level, machine=known)
 
 
 def _peaks(cupy: Any, capability: tuple[int, int], sms: int, notes: list[str]) -> list[Peak]:
@@ -188,15 +198,15 @@ def _gpu(
     far_ns = _chase(cupy, chase, far, out)
     rounds, seconds = _timed(cupy, lambda n: shared((1,), (1,), (np.int32(n), out)))
     tensor = known.tensor_clock if known is not None else clock
-    return Gpu(
+    timed = Gpu(
         arch, Quantity(sms, "SMs", stated), clock, tensor, Quantity(total / (1 << 30), "GiB", stated), **limits,
         launch=Quantity(_launch_us(cupy, memory.get_function("nothing")), "us", "timed: empty kernels launched in a row through CuPy", True),
         shared_latency=Quantity(seconds / rounds * 1e9, "ns", "timed: one thread follows a list", True),
         l2_latency=Quantity(near_ns, "ns", "timed: one thread follows a list that fits in L2", True),
         dram_latency=Quantity(far_ns, "ns", f"timed: one thread follows a list of {far >> 20} MiB in random order", True),
         sector=Quantity(32, "B", "CUDA C++ Best Practices Guide, coalesced access: sectors of 32 bytes"),
-        sustained_clock=known.sustained_clock if known is not None else None, sustained_dram=known.sustained_dram if known is not None else None,
     )  # fmt: skip
+    return timed if known is None else replace(timed, **{name: getattr(known, name) for name in UNDER_LOAD})
 
 
 def _limits(arch: str, properties: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Quantity]:

@@ -12,8 +12,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-_LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+\d+\s+(\d+)\s+(\d+))?")
-_START = re.compile(r"\s*(?:\.visible |\.weak |\.extern )*\.(?:entry|func)\b")
+_LOC = re.compile(r"\.loc\s+\d+\s+(\d+)\s+(\d+)(?:,.*\binlined_at\s+\d+\s+(\d+)\s+(\d+))?")
+_START = re.compile(r"(?:\.visible |\.weak |\.extern )*\.(?:entry|func)\b")
 
 PtxLines = Sequence[tuple[int, int]]
 
@@ -29,7 +29,9 @@ def ptx_lines(ptx: str) -> tuple[tuple[int, int], ...]:
     out: list[tuple[int, int]] = []
     outermost: dict[tuple[int, int], int] = {}  # a place that the marks so far named -> the line that called it last
     now = 0
-    for number, row in enumerate(ptx.splitlines(), 1):
+    for number, row in enumerate(map(str.strip, ptx.split("\n")), 1):
+        if not row.startswith("."):
+            continue
         if match := _LOC.match(row):
             line, column, from_line, from_column = (int(x) if x else 0 for x in match.groups())
             found = outermost.get((from_line, from_column), from_line) if from_line else line

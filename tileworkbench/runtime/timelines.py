@@ -33,7 +33,7 @@ from ..model.report import Report, report
 from ..model.stage_work import MainLoop, main_loop
 from .arguments import BoundCall
 
-MOST_FLOPS, MOST_BYTES = 4e9, 4e8  # of what is run: some seconds each, at 1 GFLOP/s and 10 ns a byte
+MOST_FLOPS, MOST_BYTES = 1.5e9, 2e8  # of what is run: some ten seconds each
 
 
 class Recordable(Protocol):

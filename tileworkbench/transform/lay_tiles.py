@@ -4,7 +4,8 @@ Before:  launch, hints t: strides 33 1, s: xor, a: rows of 128 bytes;  t 32 x 32
 After:   launch, s in an order, a in rows of 128 bytes;  t 32 x 32 float32, strides 33 and 1
 
 A tile keeps its rows where another tile is a view of it, its address is taken, it is printed whole, or its elements share bytes; a remark says so.
-Such tiles are filled and read element by element or in what can be proved to be neighbours: neither matrix units nor the tensor copy engine count so.
+Tiles with strides or an order are filled and read in what can be proved to be neighbours: neither warp groups nor the tensor copy engine count so. A
+map of the author's that comes to the permuted rows of these is taken for them.
 
 Requires: whole launches, hints of the frontend.  Preserves: everything else.
 """
@@ -12,7 +13,7 @@ Requires: whole launches, hints of the frontend.  Preserves: everything else.
 from __future__ import annotations
 
 from ..analysis.asked_layouts import Asked, asked_layouts
-from ..analysis.tile_forms import span_of
+from ..analysis.tile_forms import PIECE, span_of
 from ..ir.build import index
 from ..ir.explicit import Push, TensorMove
 from ..ir.expr import AddressOf, Buffer, Const
@@ -46,6 +47,9 @@ def _laid(launch: Launch, asked: dict[str, Asked]) -> Launch:
         wish = asked.get(buffer.name)
         if wish is None or buffer.scope != "shared" or buffer.view_of is not None:
             continue
+        if (form := _as_form(buffer, wish)) is not None and buffer not in fixed:
+            forms += [form] if all(f.buffer != buffer for f in forms) else []
+            continue
         why = wish.why_not or (fixed.get(buffer, "") if wish.strides or (wish.span and buffer not in factors) else "")
         if why:
             remarks.append(Remark(f"the layout that is asked for {buffer.name} is not used: {why}", span=buffer.span))
@@ -59,6 +63,17 @@ def _laid(launch: Launch, asked: dict[str, Asked]) -> Launch:
         return launch
     moved = rewrite(launch, lambda n: new.get(n, n) if isinstance(n, Buffer) else n) if new else launch
     return replace(moved, forms=tuple(forms), orders=tuple(orders), remarks=tuple(remarks))
+
+
+def _as_form(buffer: Buffer, wish: Asked) -> TileForm | None:
+    """The author's own map as rows that matrix units and the tensor copy engine know, where it is one: a single chunk, whose pieces are permuted."""
+    if wish.xor is None or wish.strides != _rows(buffer) or buffer.rank < 2 or buffer.static_shape()[-2] % _ROWS:
+        return None
+    size, span = buffer.type.bits // 8, buffer.static_shape()[-1] * buffer.type.bits // 8
+    known = {128: 3, 64: 2, 32: 1}
+    if span not in known or wish.xor != (known[span], PIECE.bit_length() - size.bit_length(), 3):
+        return None
+    return TileForm(buffer, span, span=buffer.span)
 
 
 def _fixed(launch: Launch, nodes: list[Node]) -> dict[Buffer, str]:

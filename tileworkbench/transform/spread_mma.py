@@ -138,11 +138,17 @@ class _Side:
     def suits_ldmatrix(self) -> bool:
         """Whether rows of 16 bytes of the region are what registers want, begin at multiples of 16 bytes, and are certainly inside."""
         buffer = self.region.buffer
-        if buffer.scope not in ("shared", "fragment") or buffer.strides is not None or buffer.view_of is not None:
+        if buffer.scope not in ("shared", "fragment") or buffer.view_of is not None or not self.has_whole_pieces(buffer):
             return False
         if self.turned and self.type.bits != 16 or buffer.static_shape()[-1] % self.piece:
             return False
         return _is_multiple(self.region.starts[-1], self.piece) and self.s.is_inside(self.region)
+
+    def has_whole_pieces(self, buffer: Buffer) -> bool:
+        """Whether 16 bytes of a row lie together, at a multiple of 16 bytes, whatever strides and order the author asked for."""
+        *steps, unit = [int(s.value) if isinstance(s, Const) else 0 for s in buffer.strides or (Const(1),)]
+        kept = next((1 << order.base for order in self.s.orders if order.buffer == buffer), self.piece)
+        return unit == 1 and all(step and step % self.piece == 0 for step in steps) and kept % self.piece == 0
 
     def registers(self, tile: Expr, k: Expr) -> Registers:
         """The registers of instruction number `tile` in step `k`."""

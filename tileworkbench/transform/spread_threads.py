@@ -51,7 +51,7 @@ from ..ir.stmt import (
     Sync,
     While,
 )
-from ..ir.tile_form import HeldTile, TileForm
+from ..ir.tile_form import HeldTile, TileForm, TileOrder
 from ..layout.fragments import Fragment, own_registers
 from .barriers import leaves, meets_first, runs, sharing
 from .certain_regions import certain_regions
@@ -129,6 +129,10 @@ class Spread:
     @property
     def forms(self) -> tuple[TileForm, ...]:
         return self.old.forms
+
+    @property
+    def orders(self) -> tuple[TileOrder, ...]:
+        return self.old.orders
 
     def group(self) -> Var:
         """The number of the thread's warp group, which the compiler is told is one for all of a warp."""

@@ -19,7 +19,7 @@ from ..ir.build import TRUE, add, cast, every, index, mul
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select, Unary, Var, is_const
 from ..ir.node import replace
 from ..ir.stmt import Body, Collective, For, If, Reduce, Region, Scan, Stmt, Store, Sync, whole
-from ..ir.tile_form import TileForm
+from ..ir.tile_form import TileForm, TileOrder
 from ..layout.algebra import Array
 from ..layout.fragments import WARP, Digit, Fragment, flat, own_registers
 from .held_tiles import coordinates, is_first, is_live, register_at
@@ -42,6 +42,8 @@ class Spreading(Protocol):
 
     @property
     def forms(self) -> tuple[TileForm, ...]: ...
+    @property
+    def orders(self) -> tuple[TileOrder, ...]: ...
     def group(self) -> Var: ...
     def each(self, placed: Fragment, body: Callable[[Expr], Body | None], stmt: Stmt) -> Body: ...
     def value(self, buffer: Buffer, cell: tuple[Expr, ...], placed: Fragment, register: Expr) -> Expr | None: ...

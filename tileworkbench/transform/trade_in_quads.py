@@ -26,13 +26,14 @@ from ..ir.device import DeviceCall, Registers
 from ..ir.expr import Binary, Buffer, Const, Expr, Select, Unary, Var
 from ..ir.lowered import Declare, Element, SetElement, StoreVector
 from ..ir.node import Node, children, replace, rewrite, walk
-from ..ir.stmt import Body, Break, Continue, For, If, Kernel, Launch, Let, Stmt, While
+from ..ir.stmt import Body, Break, Continue, For, If, Kernel, Launch, Let, Return, ScalarParam, Stmt, While
 from ..layout.algebra import Array
 from ..layout.fragments import WARP
 from .names import Names
 
 QUAD, PAIR = 4, 2  # threads that trade; neighbours that each holds
 _BITS = 16  # of an element: a pair of them is a word
+_LEAVES = (Break, Continue, Return, While)  # after which some threads of a warp may not come along
 
 
 def trade_in_quads(kernel: Kernel) -> Kernel:
@@ -40,16 +41,12 @@ def trade_in_quads(kernel: Kernel) -> Kernel:
     names = Names(kernel)
 
     def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads[0] % WARP or any(isinstance(n, (Break, Continue, While)) for n in walk(node)):
+        if not isinstance(node, Launch) or node.threads[0] % WARP or any(isinstance(n, _LEAVES) for n in walk(node)):
             return node
-        return _Trade(node, names, {v.name for v in uniform_names(kernel)}).launch()
+        return _Trade(node, names, given).launch()
 
+    given = {v.name for v in (*kernel.dims, *(p.var for p in kernel.params if isinstance(p, ScalarParam)))}
     return rewrite(kernel, change)
-
-
-def uniform_names(kernel: Kernel) -> tuple[Var, ...]:
-    """What every thread of a kernel knows alike: sizes and scalars of the call."""
-    return (*kernel.dims, *(p.var for p in kernel.params if hasattr(p, "var")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,12 @@ class _Trade:
         for stmt in body:
             match stmt:
                 case Let(var, value):
-                    if self.is_alike(value):
+                    is_alike, count = self.is_alike(value), self.lanes_of(value)
+                    self.alike.discard(var.name)
+                    self.lanes.pop(var.name, None)
+                    if is_alike:
                         self.alike.add(var.name)
-                    elif (count := self.lanes_of(value)) is not None:
+                    elif count is not None:
                         self.lanes[var.name] = count
                     out.append(stmt)
                 case If(cond, then, other) if self.is_alike(cond) or self.is_of_warps(cond):

@@ -35,7 +35,7 @@ from .layout_parts import Panel
 from .scene import AnyMark, Rect, Scene, Text
 from .view import View, escape, table, text_table
 from .wavefronts import worst_request
-from .widths import cut_to, text_width
+from .widths import cut_to, text_width, wrapped
 
 _ROW, _BAR = 24.0, 300.0
 _KINDS = ("none", "padding", "XOR swizzle", "TMA swizzle")
@@ -102,14 +102,16 @@ class FinderView(View):
         return f"{f.buffer}: {f.tried} layouts tried, {f.rejected} cannot be, {f.conflict_free} without conflicts ({RULE})"
 
     def __str__(self) -> str:
-        return "\n".join([self._head(), text_table(*self._rows(), left=2), self.found.annotation])
+        notes = [f"note: {note}" for note in self.found.notes]
+        return "\n".join([self._head(), text_table(*self._rows(), left=2), *notes, self.found.annotation])
 
     def html(self) -> str:
         """The bars, the table, what was searched, and the line to paste."""
         head, rows = self._rows()
         caption = escape(self._head())
         words = table([escape(h) for h in head], [[escape(c) for c in row] for row in rows], left=2, caption=caption)
-        return f"{View.html(self)}{words}<div>searched: {escape(self.found.searched)}</div><pre>{escape(self.found.annotation)}</pre>"
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self.found.notes)
+        return f"{View.html(self)}{words}{notes}<div>searched: {escape(self.found.searched)}</div><pre>{escape(self.found.annotation)}</pre>"
 
     def scene(self) -> Scene:
         """A bar for each layout: the ideal part full, the excess hatched."""
@@ -137,7 +139,9 @@ class FinderView(View):
         line = cut_to(self.found.annotation, 740, 11, is_mono=True)
         marks.append(Text(12, y + 38, line, size=11, is_mono=True))
         width = max(left + _BAR + 190, 12 + text_width(line, 11, is_mono=True), 12 + text_width(self._head(), 11)) + 12
-        return Scene(width, y + 50, tuple(marks), title=self.title, text=str(self))
+        notes = [part for note in self.found.notes for part in wrapped(note, width - 24, 10.5)]
+        marks += [Text(12, y + 56 + 14 * n, part, size=10.5, colour="faint") for n, part in enumerate(notes)]
+        return Scene(width, y + 50 + 14 * len(notes), tuple(marks), title=self.title, text=str(self))
 
     def live(self) -> dict[str, Any]:
         """The bars; each opens into its cost by access."""
@@ -149,12 +153,9 @@ class FinderView(View):
             ]
             head = ["access", "times", "bytes a thread", "wavefronts", "excess", "line", "how threads share it"]
             details[c.layout.name] = {"caption": f"{c.layout.name}: {c.annotation(self.found.buffer)}", "head": head, "rows": rows, "left": 1}
-        best = self.found.best
-        button = {
-            "text": "apply to cell",
-            "name": f"write {best.layout.name} into the kernel",
-            "message": {"type": "apply", "layout": best.layout.name},
-        }
+        best, buffer = self.found.best.layout.name, self.found.buffer
+        message = {"type": "apply", "buffer": buffer, "layout": best}
+        button = {"text": "apply to cell", "name": f"write {best} for {buffer} into the kernel", "message": message}
         about = {"module": "scene", "title": self.title, "text": str(self), "scene": self.scene().to_json(), "details": details}
         return {**about, "buttons": [button]}
 

@@ -59,6 +59,11 @@ class Panel(View):
         return self.report.kernel
 
     @property
+    def marked(self) -> str:
+        """What the pill beside the kernel says: `badge`, or where and when a recorded run was."""
+        return self.badge or self.report.badge
+
+    @property
     def roofline(self) -> Roofline:
         return Roofline(self.report, numbered(self.earlier), source=self.cell)
 
@@ -83,7 +88,7 @@ class Panel(View):
     def __str__(self) -> str:
         r = self.report
         first, _, rest = str(r).partition("\n")
-        parts = [f"{first} [{self.badge}]" if self.badge else first, rest]
+        parts = [f"{first} [{self.marked}]" if self.marked else first, rest]
         if self.resources is not None:
             parts += [f"  each launch, by {self.resources.by}", *(f"    {line}" for line in str(self.resources).splitlines())]
         parts += [*(f"  {'ok  ' if holds else 'FAIL'} {text}" for text, holds in self.checks), *(f"  note: {n}" for n in self.notes)]
@@ -138,7 +143,7 @@ class Panel(View):
         return {
             "module": "panel", "title": self.title, "text": str(self.report), "verdict": self.report.verdict, "place": self._place,
             "facts": [list(fact) for fact in self._fact_list()], "checks": [list(check) for check in self.checks],
-            "notes": [*self.notes, *_cache_note(self.report)], "views": views, "badge": self.badge, "table": self._table,
+            "notes": [*self.notes, *_cache_note(self.report)], "views": views, "badge": self.marked, "table": self._table,
         }  # fmt: skip
 
     @property
@@ -172,7 +177,7 @@ class Panel(View):
 
     def _head(self) -> str:
         r = self.report
-        name = f'<span style="{FADED}">{escape(self._place)}</span>' + (f' <span style="{BADGE}">{escape(self.badge)}</span>' if self.badge else "")
+        name = f'<span style="{FADED}">{escape(self._place)}</span>' + (f' <span style="{BADGE}">{escape(self.marked)}</span>' if self.marked else "")
         return f'<div style="font-size: 16px; font-weight: 600; margin: 2px 0">{escape(r.verdict)}</div><div style="margin-bottom: 6px">{name}</div>'
 
     @property

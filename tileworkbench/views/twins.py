@@ -4,7 +4,7 @@
     print(view)                      # each line of yours: what it costs, and which lines of each stage it became
     view.save("gemm.html")
 
-The gutter of the tile program shows each line's FLOP and bytes, as `report.by_line()` gives them.
+The gutter of the tile program shows each line's FLOP and bytes, as `report.by_line()` gives them, and how many instructions of a GPU it became.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Twins(View):
     uses: tuple[LineUse, ...] = ()
     levels: tuple[str, ...] = ()
     _became: dict[str, dict[str, list[int]]] = field(init=False, repr=False, compare=False)  # author's line -> stage -> its lines there
+    _kinds: dict[str, dict[str, int]] = field(init=False, repr=False, compare=False)  # author's line -> kind of instruction -> how many
 
     def __post_init__(self) -> None:
         found: dict[str, dict[str, list[int]]] = {}
@@ -49,6 +50,7 @@ class Twins(View):
                 for key in _keys(spans):
                     found.setdefault(key, {}).setdefault(stage.name, []).append(stage.number(line))
         object.__setattr__(self, "_became", found)
+        object.__setattr__(self, "_kinds", next((kinds_by_line(s) for s in self.stages if s.language == LANGUAGE and s.text), {}))
 
     @property
     def vectors(self) -> dict[str, int]:
@@ -63,7 +65,7 @@ class Twins(View):
     @property
     def instructions(self) -> dict[str, dict[str, int]]:
         """The instructions of a GPU's machine code by author's line and kind, as they stand in the text; "" has those of no line. Else empty."""
-        return next((kinds_by_line(s) for s in self.stages if s.language == LANGUAGE and s.text), {})
+        return self._kinds
 
     @property
     def title(self) -> str:  # type: ignore[override]  # a constant in the base
@@ -147,7 +149,7 @@ class Twins(View):
 
         listing = listing_html(
             rows, stage.twins, tints, stage.language, first=first, number=stage.number, show_own=not is_program,
-            gutter=gutter if is_program and self.uses else lambda line: "",
+            gutter=gutter if is_program and self._heads else lambda line: "",
         )  # fmt: skip
         cut = len(stage.lines) - len(rows)
         return f'<div style="{BOX}">{legend}<pre style="{PRE}">{listing}</pre></div>' + (
@@ -212,7 +214,7 @@ class Twins(View):
                     tip = f"{keys[0]}: {self._words(keys[0])}"
                     marks.append(Rect(left, y - 10, 4, 13, fill=colour[keys[0]], key=keys[0], tip=tip))
                 marks.append(Text(left + 8, y, f"{stage.number(first + i):>4}", FONT, "faint", is_mono=True))
-                if is_program and self.uses:
+                if is_program and self._heads:
                     marks.append(Text(left + 40, y, "".join(f"{w:>9}" for w in self._gutter(keys[0] if keys else "")), FONT, "accent", is_mono=True))
                 marks.append(Text(left + 40 + self._gutter_width(is_program), y, _cut(row[indent:], SCENE_COLUMNS), FONT, is_mono=True))
             deepest = max(deepest, len(rows))
@@ -232,18 +234,19 @@ class Twins(View):
 
     @property
     def _heads(self) -> list[str]:
-        return ["FLOP", "asked", *(f"~{name}" for name in self.levels[-1:])] if self.uses else []
+        return ["FLOP", "asked", *(f"~{name}" for name in self.levels[-1:])] * bool(self.uses) + ["instr"] * bool(self._kinds)
 
     def _gutter_width(self, is_program: bool) -> float:
-        return (9 * len(self._heads) + 2) * FONT * MONO_WIDTH if is_program and self.uses else 0.0
+        return (9 * len(self._heads) + 2) * FONT * MONO_WIDTH if is_program and self._heads else 0.0
 
     def _gutter(self, key: str) -> list[str]:
-        """FLOP, bytes asked, and bytes predicted at the last level; empty for a line that does nothing."""
-        use = self._costs.get(key)
+        """FLOP, bytes asked, bytes predicted at the last level, and instructions of a GPU; empty for a line that does nothing."""
+        use, count = self._costs.get(key), sum(self._kinds.get(key, {}).values() if key else ())
+        own = [str(count or "")] * bool(self._kinds)
         if use is None:
-            return [""] * len(self._heads)
+            return [""] * (len(self._heads) - len(own)) + own
         amounts = [use.asked_bytes, *(use.bytes.get(name, 0.0) for name in self.levels[-1:])]
-        return [show(use.flops, "").strip() if use.flops else "-", *(show(n, "B") if n else "-" for n in amounts)]
+        return [show(use.flops, "").strip() if use.flops else "-", *(show(n, "B") if n else "-" for n in amounts), *own]
 
     def _words(self, key: str) -> str:
         """One line about an author's line: its cost, and what it became."""

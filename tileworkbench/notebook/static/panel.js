@@ -11,13 +11,15 @@
     host.append(head, body);
 
     function top() {
-      head.replaceChildren(
+      const parts = [
         h("div", { class: "twb-verdict" }, now.verdict ?? now.title),
         now.place ? h("div", { class: "twb-faint" }, now.place, now.badge ? h("span", { class: "twb-badge" }, now.badge) : null) : null,
         h("div", { class: "twb-facts" }, (now.facts ?? []).map(([name, value]) => h("div", {}, h("span", {}, name), value))),
         ...(now.checks ?? []).map(([text, holds]) => h("div", {}, h("b", { style: `color: var(--twb-${holds ? "good" : "warning"})` }, holds ? "ok " : "FAILED "), text)),
         now.table ? twb.table(now.table) : null,
-        ...(now.notes ?? []).map((text) => h("div", { class: "twb-faint" }, text)));
+        ...(now.notes ?? []).map((text) => h("div", { class: "twb-faint" }, text)),
+      ];
+      head.replaceChildren(...parts.filter((part) => part));  // it would write "null"
     }
 
     function build() {

@@ -147,7 +147,7 @@
       buttons.replaceChildren(...made.map((b) => h("button", { type: "button", "aria-label": b.name, click: () => ctx.send(b.message) }, b.text)));
     }
     const stopNews = ctx.onMessage?.((message) => {
-      if (message?.applied) twb.putIntoCell(host, applied, message.applied, "the cell has the new layout: run it again (undo works there)", ctx.announce);
+      if (message?.applied && now.buttons?.some((b) => b.message.buffer === message.applied.buffer)) twb.putIntoCell(host, applied, message.applied, "the cell has the new layout: run it again (undo works there)", ctx.announce);
     }) ?? (() => {});
 
     function choose(key, from) {

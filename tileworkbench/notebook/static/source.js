@@ -24,6 +24,7 @@
 .twb-src-line > .n { color: var(--twb-faint); text-align: right; min-width: 34px; padding: 0 8px 0 4px; user-select: none; }
 .twb-src-line > .c { color: var(--twb-accent); text-align: right; min-width: 56px; padding-right: 6px; user-select: none; }
 .twb-src-line.lit { background: color-mix(in srgb, var(--twb-selected) 13%, transparent); border-left-color: var(--twb-selected) !important; }
+.twb-src-line.lit .twb-src-kind { color: var(--twb-text) !important; }
 .twb-src-line.lit > .n { color: var(--twb-text); font-weight: 600; }
 .twb-src-list:focus-visible .twb-src-line.at { box-shadow: inset 0 0 0 1px var(--twb-accent); }
 .twb-src-words { min-height: 40px; padding: 4px 2px; font-size: 12.5px; }
@@ -31,7 +32,7 @@
 `;
 
   // of a GPU's instructions; "other" is faint
-  const KINDS = { tensor: "DRAM", shared: "shared", global: "L2", local: "warning", sync: "registers", float: "s4" };
+  const KINDS = { tensor: "DRAM", shared: "shared", global: "L2", local: "warning", sync: "registers", float: "L3" };
   const kindStyle = (kind) => (KINDS[kind] ? `color: var(--twb-${KINDS[kind]}); font-weight: 600` : "color: var(--twb-faint)");
 
   const WORDS = {
@@ -67,7 +68,7 @@
   function instruction(node, text, kind) {
     const found = text.match(/^(\s*(?:@!?U?P\w+ +)?)(\S+)(.*)$/);
     if (!kind || !found) return node.append(kind ? text : h("span", { class: "twb-m" }, text));
-    node.append(found[1], h("span", { style: kindStyle(kind) }, found[2]), KINDS[kind] ? found[3] : h("span", { class: "twb-faint" }, found[3]));
+    node.append(found[1], h("span", { class: "twb-src-kind", style: kindStyle(kind) }, found[2]), KINDS[kind] ? found[3] : h("span", { class: "twb-faint" }, found[3]));
   }
 
   /** What a stage says of the whole of it: its lines, and how many instructions of each kind there are. */
