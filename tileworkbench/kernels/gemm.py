@@ -91,9 +91,12 @@ def _fit(size: int, largest: int) -> int:
 
 GROUP_BYTES, WARP_BYTES, FLAT_DEPTH = 128, 64, 16  # of a row of A's tile: what a swizzled row holds, and a stage of three
 FEW_ROWS_BYTES = 256  # of a row where weights are read once: more of them are on the way
-MOST_STAGES, MOST_STAGES_READ_ONCE = 6, 8  # where memory sets the pace, more bytes have to be on the way
+MOST_STAGES = 8
 PANEL = 8
 SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
+RESULTS = 28672  # and for results on their way out: 1000 x 3000 x 5000 takes 51.5 us with four stages of 128 x 192 and 52.4 with five
+# Sixteen rows, which two warps multiply and copy: 16 x 8192 x 8192 takes 33.8 us so and 36.0 in tiles of 64 columns with a warp that copies for four
+SIXTEEN = GpuTile(16, 32, 64, 1.0), 512, 4  # of two blocks in a multiprocessor; bytes of a row, stages
 
 
 def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str, is_nt: bool = False, may_split: bool = True) -> Schedule:
@@ -110,6 +113,9 @@ def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str, is_nt: bool = Fa
         depth, tiles = FLAT_DEPTH, FLAT_TILES
     if m <= 64 and tiles is not FLAT_TILES:
         rows = next(r for r in (16, 32, 64) if m <= r)
+        if rows == 16 and groups:
+            tile, row_bytes, stages = SIXTEEN
+            return Schedule(tile.m, tile.n, min(row_bytes // size, _fit(k, row_bytes // size)), stages, tile.threads)
         return _staged(Choice(GpuTile(rows, 64, 128, 1.0)), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)
     return _staged(choose(Product(m, n, k, size, is_nt, may_split), tiles, arch), depth, size, arch, PANEL)
 
@@ -119,8 +125,7 @@ def _staged(choice: Choice, depth: int, size: int, arch: str, panel: int) -> Sch
     tile = choice.tile
     stage = (tile.m + tile.n) * depth * size
     room = shared_bytes(arch) - SLACK
-    most = MOST_STAGES_READ_ONCE if choice.is_read_once else MOST_STAGES
-    stages = min(most, room // stage) if has_wgmma(arch) else min(3, room // (2 * stage))
+    stages = min(MOST_STAGES, (room - RESULTS) // stage) if has_wgmma(arch) else min(3, room // (2 * stage))
     return Schedule(tile.m, tile.n, depth, max(1, stages), tile.threads, panel, choice.cluster_n, choice.cluster_m, choice.split_k)
 
 

@@ -9,10 +9,8 @@ The engine takes rows that begin at multiples of 16 bytes. Threads would have to
 them; so they do it once for all blocks. Nothing is gained where few blocks read an array, or little is read in all, and none is copied where one of
 them stays as it is.
 
-Of a row that begins at another multiple than of 128 bytes, each piece of a tile lies in two lines of L2, which counts both. On an H200 products of
-1000 x 3000 x 5000 take 47 us with whole lines, 55 where the rows of A straddle them, 62 for those of B and 80 for both (December 2026): 0.1225 us for
-each line that one of 128 blocks asks for in a turn of 79, whatever else they do. So copies have rows of whole lines, and such an array is copied too
-if that costs clearly less than what it asks of L2 twice.
+Of a row that begins at another multiple than of 128 bytes, each piece of a tile lies in two lines of L2, which counts both (`analysis/l2_lines`). So
+copies have rows of whole lines, and such an array is copied too if that costs clearly less than what it saves.
 
 Requires: forms of tiles.  Preserves: launches that would not be specialised, arrays that they write or of unknown size, and
 copies that the engine cannot do for another reason.
@@ -23,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from ..analysis import l2_lines
 from ..analysis.access import static_strides
 from ..analysis.alike import Alike
 from ..analysis.tensor_copies import PIECE, tensor_copies
@@ -35,16 +34,13 @@ from ..ir.expr import Buffer, Const, Expr, Load
 from ..ir.lowered import AllocateGlobal
 from ..ir.node import Node, replace, rewrite
 from ..ir.remark import Remark
-from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, ParallelFor, PipelinedFor, Region, Stmt, Store
+from ..ir.stmt import Body, Copy, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Region, Stmt, Store
 from .load_for_cluster import rank_of
 from .names import Names
 
 LEAST_READS = 4  # of each element, by all blocks together
 LEAST_BYTES = 16 << 20  # that all blocks read: a launch of its own costs as much time as some megabytes
-LINE = 128  # bytes of L2
-LINES_A_NS = 81.0  # that L2 serves all blocks together. Measured, as above
-COPIED_A_NS, START_NS = 2150.0, 2000.0  # bytes of an array, read and written at the speed of memory; and a launch. Measured on an H200
-CLEARLY = 1.5
+FLOP_A_NS = 757e3  # of 16-bit products, all multiprocessors of an H200 at the clock that power leaves
 _THREADS = 256
 
 
@@ -75,7 +71,7 @@ def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Node | 
         blocks = prod(_number(e) for e in launch.grid)
         if is_odd and sum(reads) * blocks < max(LEAST_READS * whole, LEAST_BYTES):
             return old  # threads would copy this one, and set the pace
-        per_line = LINE * 8 // array.type.bits
+        per_line = l2_lines.LINE * 8 // array.type.bits
         columns = -(-array.static_shape()[-1] // per_line) * per_line
         rows = Buffer(names.fresh(f"{array.name}_rows"), (array.shape[0], index(columns)), array.type, "global")
         moved = _reading(launch, array, rows)
@@ -84,7 +80,7 @@ def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Node | 
             return old
         allocated.append(AllocateGlobal(rows, span=array.span))
         before.append(_copied(array, rows, names, launch))
-        begin = PIECE if is_odd else LINE
+        begin = PIECE if is_odd else l2_lines.LINE
         said = Remark(
             f"{array.name} is copied first: blocks read it often, and its rows do not begin at multiples of {begin} bytes", span=launch.span
         )
@@ -113,20 +109,35 @@ def _lies_badly(copy: Copy, launch: Launch) -> bool:
     steps = static_strides(array)
     if array.rank != 2 or array.view_of is not None or array.type.bits % 8 or steps is None or not all(isinstance(d, Const) for d in array.shape):
         return False
-    is_off = steps[0] * array.type.bits // 8 % LINE != 0
+    is_off = l2_lines.straddles(steps[0] * array.type.bits // 8)
     return is_off and steps[1] == 1 and array.safe_value in (None, 0) and form_of(launch.forms, copy.dst.buffer) is not None
 
 
 def _is_worth_lines(array: Buffer, launch: Launch) -> bool:
-    """Whether what all blocks ask of L2 twice takes clearly longer than a copy of the array."""
-    alike = Alike(launch)
-    asked = 0.0
+    """Whether blocks wait for the lines that rows of `array` lie in twice."""
+    blocks, alike = prod(_number(e) for e in launch.grid), Alike(launch)
+    pieces, lines = 0.0, 0.0
     for copy, turns in _copies(launch.body, 1):
-        if copy.src.buffer == array:
-            shared = rank_of(launch) is not None and all(alike.is_alike(start) for start in copy.src.starts)
-            asked += _bytes_of(copy) * turns / (launch.cluster_size if shared else 1)
-    twice = asked * prod(_number(e) for e in launch.grid) / LINE
-    return twice / LINES_A_NS > CLEARLY * (_bytes(array) / COPIED_A_NS + START_NS)
+        shared = rank_of(launch) is not None and all(alike.is_alike(start) for start in copy.src.starts)
+        asked = _bytes_of(copy) * turns * blocks / l2_lines.LINE / (launch.cluster_size if shared else 1)
+        pieces += asked if copy.src.buffer == array else 0
+        lines += asked * (l2_lines.STRADDLING if l2_lines.straddles(_row_bytes(copy.src.buffer)) else 1)
+    return l2_lines.pays(_bytes(array), pieces, lines, _products_ns(launch.body, 1) * blocks)
+
+
+def _products_ns(body: Body, turns: int) -> float:
+    """What the matrix units of the whole chip take for the products of a block."""
+    total = 0.0
+    for stmt in body:
+        match stmt:
+            case Gemm(a, _, c):
+                cells = prod(_number(e) for e in (*c.extents, *a.extents)) // max(1, _number(c.extents[-2]))
+                total += 2 * cells * turns * a.buffer.type.bits / 16 / FLOP_A_NS
+            case For(_, start, stop, inside) | PipelinedFor(_, start, stop, inside):
+                total += _products_ns(inside, turns * max(0, _number(stop) - _number(start)) if isinstance(start, Const) else 0)
+            case _:
+                pass
+    return total
 
 
 def _reading(launch: Launch, array: Buffer, rows: Buffer) -> Launch:
