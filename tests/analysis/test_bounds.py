@@ -32,6 +32,8 @@ def test_intervals() -> None:
     assert b.interval(op("min", I, op("sub", J, 3))) == (-3, 7)
     assert b.interval(op("max", I, 3)) == (3, 7)
     assert b.interval(op("bitand", J, 3)) == (0, 3)
+    assert b.interval(op("bitxor", I, J)) == b.interval(op("bitor", I, J)) == (0, 15)
+    assert b.interval(op("bitxor", I, op("sub", J, 1))) == (None, None)
     assert b.interval(op("shr", J, 2)) == (0, 3)
     assert b.interval(Select(lt(I, 3), ix(-5), J)) == (-5, 15)
 
@@ -104,7 +106,9 @@ def test_truth() -> None:
 def random_index(rng: random.Random, depth: int) -> Expr:
     if depth == 0 or rng.random() < 0.2:
         return rng.choice([I, J, K, ix(rng.randint(-6, 6))])
-    kind = rng.choice(["add", "sub", "mul", "floordiv", "floormod", "min", "max", "truncdiv", "truncmod", "bitand", "shr", "select"])
+    kind = rng.choice(
+        ["add", "sub", "mul", "floordiv", "floormod", "min", "max", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shr", "select"]
+    )
     a, b = random_index(rng, depth - 1), random_index(rng, depth - 1)
     if kind in ("floordiv", "floormod", "truncdiv", "truncmod"):
         return op(kind, a, rng.choice([1, 2, 3, 4, 7, -3]))
@@ -129,7 +133,7 @@ def value(e: Expr, env: dict[str, int]) -> int:
             return {
                 "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "floordiv": lambda: x // y, "floormod": lambda: x % y,
                 "min": lambda: min(x, y), "max": lambda: max(x, y), "bitand": lambda: x & y, "shr": lambda: x >> y, "lt": lambda: int(x < y),
-                "truncdiv": lambda: quotient, "truncmod": lambda: x - quotient * y,
+                "bitor": lambda: x | y, "bitxor": lambda: x ^ y, "truncdiv": lambda: quotient, "truncmod": lambda: x - quotient * y,
             }[name]()  # fmt: skip
     raise AssertionError(e)
 

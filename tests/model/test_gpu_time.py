@@ -11,6 +11,7 @@ from tileworkbench.base.dtypes import FLOAT16
 from tileworkbench.base.machine import PRESETS, find_machine
 from tileworkbench.ir.stmt import Kernel, PipelinedFor
 from tileworkbench.kernels import attention
+from tileworkbench.kernels import gemm as library
 from tileworkbench.model.report import Report, report
 from tileworkbench.model.units import unit_seconds
 
@@ -63,6 +64,30 @@ def test_attention_reaches_what_was_measured(batch: int, heads: int, seq: int, d
     r = report(kernel, H200, {}, useful_flops=useful, registers=168 if s.threads == 256 else 128)
     assert useful / r.predicted.value == pytest.approx(measured, rel=0.12)
     assert "units in turn" in bars(r), "one warp group's exponentials are not hidden whole by the other's products"
+
+
+@pytest.mark.parametrize(
+    ("tile", "stages", "threads", "registers", "measured"),
+    [
+        ((128, 256, 64), 3, 256, 168, 232e-6), ((128, 256, 64), 2, 256, 168, 290e-6), ((128, 128, 64), 3, 256, 168, 287e-6),
+        ((128, 128, 64), 1, 256, 168, 600e-6), ((64, 64, 64), 4, 128, 58, 385e-6), ((128, 128, 32), 3, 128, 154, 427e-6),
+    ],
+)  # fmt: skip
+def test_products_with_few_stages_wait_for_copies(
+    tile: tuple[int, int, int], stages: int, threads: int, registers: int, measured: float
+) -> None:  # fmt: skip
+    """4096 x 4096 x 4096 of float16 on an H200, December 2026, in panels of 8."""
+    kernel = library.program(4096, 4096, 4096, *tile, stages, "float16", "float16", False, "float32", threads, 8).kernel
+    assert report(kernel, H200, {}, registers=registers).predicted.value == pytest.approx(measured, rel=0.18)
+
+
+@pytest.mark.parametrize(("dim", "keys", "measured"), [(128, 64, 1438e-6), (128, 128, 1264e-6), (64, 128, 1712e-6)])
+def test_one_warp_group_waits_for_its_products(dim: int, keys: int, measured: float) -> None:
+    """Attention of 64 queries a block on an H200, December 2026: with the warps that start copies one block fills an SM's registers."""
+    kernel = attention.program(4, 2048 // dim, 4096, dim, False, 64, keys, "float16", 0, 2, 128).kernel
+    r = report(kernel, H200, {}, registers={(128, 64): 138, (128, 128): 186, (64, 128): 154}[dim, keys])
+    assert r.occupancy is not None and r.occupancy.blocks == 1
+    assert r.predicted.value == pytest.approx(measured, rel=0.2)
 
 
 def test_large_copies_reach_what_was_measured() -> None:

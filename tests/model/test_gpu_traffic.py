@@ -10,7 +10,10 @@ from model.hand import gemm, rows
 
 from tileworkbench.base.dtypes import FLOAT16
 from tileworkbench.base.machine import PRESETS, Machine, Quantity, find_machine
+from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.ir.stmt import Gemm, Kernel
+from tileworkbench.kernels import attention
+from tileworkbench.kernels import gemm as products
 from tileworkbench.model import gpu_traffic as module
 from tileworkbench.model.counts import count
 from tileworkbench.model.gpu_traffic import gpu_traffic, operand_reads, warp_grid
@@ -99,6 +102,22 @@ def test_a_sample_is_near_the_whole(monkeypatch: pytest.MonkeyPatch, kib: int) -
     whole = traffic(kernel, with_l2(kib), 132)
     assert sampled.bytes("L2") == pytest.approx(whole.bytes("L2"))
     assert sampled.bytes("DRAM") == pytest.approx(whole.bytes("DRAM"), rel=0.25)
+
+
+COUNTED = [
+    (products.program(4096, 4096, 4096, 64, 128, 64, 4, "float16", "float16", False, "float32", 128, 0), 90, 298.7),  # 38 MB between two uses
+    (products.program(4096, 4096, 4096, 64, 64, 64, 4, "float16", "float16", False, "float32", 128, 8), 58, 279.2),
+    (products.program(4096, 4096, 4096, 128, 256, 64, 4, "float16", "float16", False, "float32", 256, 8), 168, 185.2),
+    (attention.program(1, 16, 16384, 128, False, 128, 128, "float16", 0, 2, 256), 168, 202.4),  # keys of a head stay while its queries pass
+    (attention.program(4, 16, 4096, 128, False, 64, 64, "float16", 0, 2, 128), 138, 201.4),
+]
+
+
+@pytest.mark.parametrize(("program", "registers", "counted"), COUNTED)
+def test_dram_is_read_as_counters_saw_it(program: PrimFunc, registers: int, counted: float) -> None:
+    """MB that Nsight Compute counted on an H200, December 2026: data that all SMs read finds half of L2; samples stand for what is left out."""
+    flows = report(program.kernel, H200, {}, registers=registers).traffic.flows
+    assert sum(f.read_bytes for f in flows if f.level == "DRAM") == pytest.approx(counted * 1e6, rel=0.1)
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -70,6 +70,15 @@ def test_counted_bytes_have_names_for_assertions() -> None:
     assert facts["dram.counted.read"] == (33.6 * MB, "B") and facts["dram.counted.written"] == (30 * MB, "B") and "shared.counted.read" not in facts
 
 
+def test_what_l2_is_spared_has_a_reason() -> None:
+    r = recorded()
+    assert r.counters is not None
+    fewer = replace(r, counters=replace(r.counters, values={**r.counters.values, "L2 read": 20 * MB}))
+    tips = [m.tip for m in TrafficChart(fewer).scene().marks if m.key == "level:L2" and m.tip]
+    assert tips and all("what neighbours ask for at a time is merged" in t for t in tips)
+    assert not any("merged" in m.tip for m in TrafficChart(r).scene().marks if m.tip)
+
+
 def test_every_view_says_where_it_comes_from() -> None:
     r = recorded()
     for view in (Roofline.of(r), TrafficChart(r), WaterfallView.of(r)):

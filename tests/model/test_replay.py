@@ -41,11 +41,11 @@ def test_one_stage_by_hand() -> None:
     assert [p.end - p.start for p in found[0, "wait"]] == [0, 190]
 
 
-def test_a_warp_that_issues_goes_on_when_the_product_starts() -> None:
-    twice = [Entry("product", USE, 0, 0, 40), Entry("product", USE, 0, 0, 40), Entry("work", USE, 0, 0, 16)]
-    found = played(twice)
+@pytest.mark.parametrize(("in_registers", "goes_on"), [(0, 0), (1, 40)])
+def test_a_warp_goes_on_when_its_registers_are_read(in_registers: int, goes_on: float) -> None:
+    found = played([*[Entry("product", USE, 0, in_registers, 40)] * 2, Entry("work", USE, 0, 0, 16)])
     assert [(p.start, p.end) for p in found[0, "product"]] == [(0, 40), (40, 80)]
-    assert [(p.start, p.end) for p in found[0, "work"]] == [(40, 56)]
+    assert [(p.start, p.end) for p in found[0, "work"]] == [(goes_on, goes_on + 16)]
 
 
 def test_schedulers_and_tensor_cores_are_four() -> None:

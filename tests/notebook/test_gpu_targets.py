@@ -82,7 +82,7 @@ def test_refused_with_what_to_do(laptop: Any) -> None:
         "                      ^^^^^\n"
         "  hint: add --compile-only to compile, see the text and a prediction; or run it on this machine, thread by thread: --target emulate:sm_80"
     )
-    assert laptop.run(f"%%tile --target interpret --show none\n{TURN}").success
+    assert laptop.run(f"%%tile --target interpret --machine laptop --show none\n{TURN}").success
 
 
 @pytest.mark.parametrize("target", ["sm_42", "cuda:hopper", "emulate:sm_42"])
@@ -117,6 +117,7 @@ def test_emulated(laptop: Any) -> None:
     text = ran.displays[0]["text/plain"]
     assert "[emulated]" in text.splitlines()[0] and "~" in text and ", measured" not in text
     found = ran.value.kernels[0].resources
+    assert str(ran.value.kernels[0].report(args=(laptop["A"],))) == str(ran.value.report)  # the same value without a cell
     assert "each launch, by NVRTC" in text if found.kernels else "no registers, spills and occupancy" in text
 
 

@@ -70,7 +70,7 @@ def test_nothing_is_used_before_it_is_there(arch: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_more_stages_take_no_longer(arch: str) -> None:
     serial, deep = product(arch, 1)[1], product(arch, 4)[1]
-    assert serial.seconds >= product(arch, 3)[1].seconds >= deep.seconds
+    assert serial.seconds > product(arch, 3)[1].seconds >= 0.99 * deep.seconds  # copies that go ahead of others may come in their way
     assert serial.bound == "exposed copies" and serial.steady_wait > 0.3 * serial.steady_seconds
     assert deep.bound == "compute" and deep.steady_wait < 0.02 * deep.steady_seconds
     waits = [sum(e.seconds for e in of(t, "wait") if e.step > 1) for t in (serial, deep)]
@@ -86,14 +86,15 @@ def test_without_stages_the_threads_copy_and_wait() -> None:
 
 
 def test_a_producer_and_two_consumers() -> None:
-    """Two groups share the tensor cores, which never rest: a step of 128x256x64 takes the 1024 clocks that its FLOP need."""
+    """Two groups take turns at the tensor cores, which never rest: a step of 128x256x64 takes the 1024 clocks that its FLOP need."""
     _, t = product("sm_90a", 4, n=512, threads=256, block=256)
     assert t.lanes[:2] == ("copy", "producer") and {"consumer 0", "consumer 1", "consumer 1: tensor cores", "store"} <= set(t.lanes)
     clock = find_machine("h200").gpu.tensor_clock.value * 1e6  # type: ignore[union-attr]  # a GPU
     assert t.steady_seconds * clock == pytest.approx(1024, rel=0.02)
     assert not of(t, "wait", "producer") and of(t, "idle", "producer"), "to wait for a free stage costs nothing"
     first, second = (sorted(of(t, "compute", f"consumer {i}: tensor"), key=lambda e: e.start) for i in (0, 1))
-    assert len(first) == len(second) == 8 and all(a.start < b.end and b.start < a.end for a, b in zip(first, second, strict=True))
+    turns = [e.lane for e in sorted([*first, *second], key=lambda e: e.start)]
+    assert len(first) == len(second) == 8 and all(a != b for a, b in zip(turns, turns[1:], strict=False)), "group after group"
 
 
 LANES = {"sm_80": {"copy", "warps 0-3", "store"}, "sm_90a": {"copy", "producer", "consumer", "consumer: tensor cores", "store"}}

@@ -49,7 +49,7 @@ def _of(short: str, kind: str, f: str) -> tuple[DeviceFunction, ...]:
     ]
     if f:
         what = "exp2 of float, 0 where that is not normal."
-        needs = ("twb_abs_f32", "twb_exp2_approx", "twb_copysign_f32")
+        needs: tuple[str, ...] = ("twb_abs_f32", "twb_exp2_approx", "twb_copysign_f32")
         unary.append(same("float twb_erf_short_f32(float x)", _erf_short(), "erf, to the digits of a float16.", *needs))
         needs = (*needs, "twb_rcp_approx")
         unary.append(same("float twb_tanh_short_f32(float x)", _TANH_SHORT, "tanh, to the digits of a float16.", *needs))

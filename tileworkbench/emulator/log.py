@@ -5,7 +5,8 @@ An entry's numbers by kind (`line` is the author's):
     shared      n wavefronts between registers and shared memory
     loaded, stored   n bytes of L2's sectors that the warp's threads asked for
     multiply    n FLOP of matrix products that the warp waits for (mma.sync) of operand type a
-    product     n FLOP that run beside the warp (a quarter of a warp group's wgmma) of type a; product_commit closes group a
+    product     n FLOP that run beside the warp (a quarter of a warp group's wgmma) of type a; b says whether an operand is in registers;
+                product_commit closes group a
     load        a bulk load of n bytes to shared address m of the blocks in mask p, which arrives at phase b of the mbarrier at a; q is its array's
     store       a bulk store of n bytes of group a from shared address m; store_commit closes group a
     copy        n bytes to shared address m by the warp's cp.async in group a; copy_commit closes it, or copy_arrive, which when they are there

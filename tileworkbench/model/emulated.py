@@ -11,7 +11,7 @@ the mbarrier that its next copy waits for, or until the step's last product wher
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -59,16 +59,16 @@ class Names:
         return None if line is None else self.spans.get((line.file, line.line))
 
 
-def emulated(log: Log, machine: Machine, *, blocks: float = float("inf"), residents: int = 1, loop: str = "", names: Names | None = None) -> Timeline:
+def emulated(log: Log, machine: Machine, *, array_bytes: float = 0.0, residents: int = 1, loop: str = "", names: Names | None = None) -> Timeline:
     """The timeline of the log's first block on `machine`.
 
     Args:
-        blocks: of the launch; so many SMs share L2.
+        array_bytes: of the launch's arrays; from half of L2 on the first bytes of a tile come from memory.
         residents: blocks that share an SM.
         loop: the variable of the loop whose turns are the steps; "" takes the one in which most is multiplied.
     Raises ValueError if `machine` is no GPU.
     """
-    rates = sm_rates(machine, blocks)
+    rates = sm_rates(machine, array_bytes)
     return _Timeline(log, rates, replay(log, rates, residents=residents), main_loop_of(log, loop), names or Names()).made(machine.name, residents)
 
 
@@ -173,7 +173,7 @@ class _Timeline:
         used = {e.lane for e in self.events}
         notes = [
             f"order, phases and bytes from the run of one block; durations from {machine}: {'; '.join(self.rates.sources)}",
-            "every sector that a request asks for comes from L2; instructions are counted in the emitted text; what a warp does in one line overlaps",
+            "every sector that a request asks for comes over the link to L2; instructions are counted in the text; what is done in one line overlaps",
         ]
         if residents > 1:
             notes.append(f"{residents} blocks like this one take turns on the SM")
@@ -290,6 +290,7 @@ class _Timeline:
         lane = self.lanes[group]
         producing = lane.startswith("producer")
         mine = [p for p in self.played.pieces if p.warp == warp]
+        products = [p for p in mine if p.kind == "product"]
         for kind, at, least in () if producing else (("product", lane + PRODUCTS, 0.0), ("work", lane, LEAST)):
             for row in self._rows([p for p in mine if p.kind == kind]):
                 if row[-1].end - row[0].start >= least:
@@ -298,7 +299,11 @@ class _Timeline:
             kind, why = _WAITS.get(p.kind, ("idle" if producing else "wait", "the other threads at a barrier"))
             if p.kind == "wait":
                 why = "a free stage" if producing else self._for_what(p)
-            self._put(lane, kind, p, p.start, p.end, self._step(p), f"waits for {why}")
+            since, earlier = p.start, bisect_left(products, p.at, key=lambda q: q.at)
+            if kind == "wait" and earlier:  # what it started before runs on
+                since = min(max(since, products[earlier - 1].end), p.end)
+                self._put(lane, "idle", p, p.start, since, self._step(p), f"waits for {why}, while its own products run")
+            self._put(lane, kind, p, since, p.end, self._step(p), f"waits for {why}")
 
     def _for_what(self, p: Piece) -> str:
         """What arrives at the phase of an mbarrier that a wait is for."""

@@ -277,10 +277,11 @@ def _latency(run: _Launch) -> _Step:
     arithmetic, transfer, latency = _step_seconds(run)
     ahead = run.cut.stages if run.gpu.has_async_copy else 1
     if run.has_engine and run.gpu.copy_latency is not None:
-        # a place in shared memory is loaded, and held until its product is done: with places for more steps, until the one behind it is under way
+        # a place in shared memory is loaded, and held until its product is done; one of the matrix units is waited for when the next is under way
         products = max(run.cut.products, 1)
+        is_late = ahead > 1 and products == 1 and run.units.get("tensor", 0.0) > 0
         latency, transfer = run.gpu.copy_latency.value * 1e-9, transfer / products
-        held = arithmetic / products * (2 if ahead > 1 and products == 1 else 1)
+        held = arithmetic / products * (2 if is_late else 1)
         step = max(arithmetic, (latency + transfer + held) / ahead)
     elif ahead > 1:
         step = max(arithmetic, (latency + transfer + arithmetic) / ahead)

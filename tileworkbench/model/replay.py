@@ -1,12 +1,15 @@
 """When things happen in a recorded run: order and dependencies from the emulator's log, durations from a GPU's numbers.
 
 Every warp goes through its entries in order. What it issues takes its turn at what the SM has one of: the path from L2, the one to it, shared memory,
-and for each quarter the scheduler, the special function unit and the tensor core; whoever asks first is served first. A wait ends when everything has
+and for each quarter the scheduler, the special function unit and the tensor core; whoever asks first is served first, but a tensor core stays with a
+warp until its group of products is done. A wait ends when everything has
 happened that the run says it waited for: the arrivals and bytes of one phase of an mbarrier, the groups of copies, products or stores, the other
 threads of a barrier.
 
     copies          bytes / the SM's share of L2; the data are there a latency later
-    matrix products FLOP / tensor rate; a warp that issues wgmma goes on when the product starts: the queue is short (measured, H200, November 2026)
+    matrix products FLOP / tensor rate. A warp whose wgmma has an operand in registers goes on when it starts, any other one at once: measured on an
+                    H200 (November 2026: 650-950 clocks to issue the two products of attention; December 2026: a step of 128x128x64 with two
+                    and three stages takes 844 and 520 clocks, which it could not if the warp stood still until its products start)
     instructions    one a clock and scheduler, in slices so that warps take turns; what a warp does in one line overlaps
 Not modelled: latency between dependent instructions, misses of L2, what other SMs do.
 """
@@ -75,15 +78,27 @@ class _Warp:
     begun: float = 0.0
     until: float = 0.0  # when its requests to shared memory and its products are done
     reads: float = 0.0  # when what it reads from global memory is there
-    open_products: float = 0.0
+    groups: list[int] | None = None  # of products: how many were issued when each was closed
+    issued: int = 0
+    ends: list[float] | None = None  # of products that have started
     meetings: int = 0  # of the cluster that it came to
     copies: dict[int, float] | None = None
-    products: dict[int, float] | None = None
     stores: dict[int, float] | None = None
 
     @property
     def part(self) -> tuple[int, int]:
         return self.log.rank, self.log.index % PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A product that a warp issued at `asked`; `at` is its place in the warp's log."""
+
+    warp: _Warp
+    at: int
+    entry: Entry
+    asked: float
+    group: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -98,7 +113,7 @@ class _Meeting:
 class _Run:
     def __init__(self, log: Log, rates: SmRates, residents: int) -> None:
         self.log, self.rates = log, rates
-        self.warps = [_Warp(r, w, copies={}, products={}, stores={}) for r in range(residents) for w in log.warps]
+        self.warps = [_Warp(r, w, copies={}, groups=[], ends=[], stores={}) for r in range(residents) for w in log.warps]
         self.free: dict[tuple[str, int, int], float] = defaultdict(float)  # when a unit is free
         self.owed: dict[tuple[int, int, int, int], int] = defaultdict(int)  # (resident, rank, mbarrier, phase) -> contributions to come
         self.latest: dict[tuple[int, int, int, int], float] = defaultdict(float)
@@ -107,9 +122,11 @@ class _Run:
         self.bars: dict[Key, tuple[int, float]] = {}
         self.clusters: dict[int, _Meeting] = defaultdict(_Meeting)
         self.pieces: list[Piece] = []
+        self.queues: dict[tuple[int, int], list[_Request]] = defaultdict(list)  # products that wait for a tensor core
+        self.served: dict[tuple[int, int], tuple[int, int]] = {}  # which warp's which group, by each tensor core last
         self.unmatched = 0
         self.order = 0
-        self.heap: list[tuple[float, int, _Warp]] = []
+        self.heap: list[tuple[float, int, _Warp | tuple[int, int]]] = []  # who goes on when; of a tensor core: it is free
         for warp in self.warps:
             for entry in warp.log.entries:
                 for key in self.contributions(warp, entry):
@@ -128,9 +145,12 @@ class _Run:
             self.push(warp, 0.0)
         while True:
             while self.heap:
-                now, _, warp = heapq.heappop(self.heap)
-                warp.now = now
-                self.advance(warp)
+                now, _, who = heapq.heappop(self.heap)
+                if isinstance(who, _Warp):
+                    who.now = now
+                    self.advance(who)
+                else:
+                    self.serve(who, now)
             if not (stuck := [item for group in self.waiting.values() for item in group]):
                 return
             self.unmatched += len(stuck)  # not a deadlock: the program ended
@@ -139,9 +159,9 @@ class _Run:
                 warp.at += 1
                 self.push(warp, since)
 
-    def push(self, warp: _Warp, when: float) -> None:
+    def push(self, who: _Warp | tuple[int, int], when: float) -> None:
         self.order += 1
-        heapq.heappush(self.heap, (when, self.order, warp))
+        heapq.heappush(self.heap, (when, self.order, who))
 
     def advance(self, warp: _Warp) -> None:
         """Go on until the warp has to wait for its turn or for others."""
@@ -155,10 +175,11 @@ class _Run:
                 return
 
     def note(
-        self, warp: _Warp, kind: str, e: Entry, start: float, end: float, amount: float = 0.0, arrives: float = 0.0, waited: Key | None = None
-    ) -> None:
+        self, warp: _Warp, kind: str, e: Entry, start: float, end: float, amount: float = 0.0, arrives: float = 0.0, waited: Key | None = None,
+        at: int | None = None,
+    ) -> None:  # fmt: skip
         if warp.resident == 0 and warp.log.rank == 0 and (end > start or arrives or kind == "wait"):
-            self.pieces.append(Piece(warp.log.index, warp.at, kind, e.line, start, end, amount, arrives, waited))
+            self.pieces.append(Piece(warp.log.index, warp.at if at is None else at, kind, e.line, start, end, amount, arrives, waited))
 
     def take(self, unit: str, place: tuple[int, int], now: float, clocks: float) -> tuple[float, float]:
         """From when to when a unit serves a request made now."""
@@ -190,7 +211,7 @@ class _Run:
         if e.kind in SUMS:
             return self.line(warp)
         place, own = (warp.log.rank, 0), (warp.resident, warp.log.rank)
-        assert warp.copies is not None and warp.products is not None and warp.stores is not None
+        assert warp.copies is not None and warp.groups is not None and warp.ends is not None and warp.stores is not None
         match e.kind:
             case "copy" | "load":
                 start, end = self.take("copy", place, now, e.n / self.rates.copy_bytes)
@@ -211,15 +232,23 @@ class _Run:
                 self.note(warp, "store", e, start, end, e.n)
                 warp.stores[e.a] = max(warp.stores.get(e.a, 0.0), end)
             case "product":
-                start, end = self.take("tensor", warp.part, now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))
-                self.note(warp, "product", e, start, end, e.n)
-                self.note(warp, "queued", e, now, start)
-                warp.open_products = end
-                now = start
+                warp.issued += 1
+                self.queues[warp.part].append(_Request(warp, warp.at, e, now, (id(warp), len(warp.groups))))
+                self.serve(warp.part, now)
+                if e.b and len(warp.ends) < warp.issued:
+                    return None  # `serve` wakes it
             case "product_commit":
-                warp.products[e.a] = warp.open_products
-            case "product_wait" | "copy_wait" | "store_wait":
-                groups = {"product_wait": warp.products, "copy_wait": warp.copies, "store_wait": warp.stores}[e.kind]
+                warp.groups.append(warp.issued)
+            case "product_wait":
+                needed = warp.groups[e.a - 1] if 0 < e.a <= len(warp.groups) else 0
+                if len(warp.ends) < needed:
+                    self.waiting["products", id(warp)].append((warp, now))
+                    return None
+                until = max(now, warp.ends[needed - 1]) if needed else now
+                self.note(warp, "product_wait", e, now, until)
+                now = until
+            case "copy_wait" | "store_wait":
+                groups = {"copy_wait": warp.copies, "store_wait": warp.stores}[e.kind]
                 until = max((t for g, t in groups.items() if g < e.a), default=now)
                 self.note(warp, e.kind, e, now, max(now, until))
                 now = max(now, until)
@@ -285,6 +314,27 @@ class _Run:
         self.note(warp, "read_wait", mine[0], end, warp.reads)
         warp.is_inside, warp.at = False, stop
         return max(end, warp.reads)
+
+    def serve(self, unit: tuple[int, int], now: float) -> None:
+        """Start the next product on a tensor core if it is free: of the group that it served last, else of who waits longest."""
+        queue = self.queues[unit]
+        if not queue or self.free["tensor", *unit] > now:
+            return
+        last = self.served.get(unit)
+        request = queue.pop(next((i for i, r in enumerate(queue) if r.group == last), 0))
+        warp, e = request.warp, request.entry
+        assert warp.ends is not None and warp.groups is not None
+        end = self.take("tensor", unit, now, e.n / (self.rates.tensor(TYPES[e.a]) / PARTS))[1]
+        self.served[unit] = request.group
+        warp.ends.append(end)
+        self.note(warp, "product", e, now, end, e.n, at=request.at)
+        self.push(unit, end)
+        if e.b and now > request.asked:  # the warp stood still
+            self.note(warp, "queued", e, request.asked, now, at=request.at)
+            warp.at += 1
+            self.push(warp, now)
+        for waiting, since in self.waiting.pop(("products", id(warp)), ()):
+            self.push(waiting, since)  # it looks again
 
     # ------------------------------------------------------------------------------------------ barriers
     def bar(self, warp: _Warp, key: Key, e: Entry, now: float) -> float | None:

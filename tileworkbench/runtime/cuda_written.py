@@ -42,7 +42,7 @@ class Written:
 
     def launch(self, call: BoundCall) -> None:
         del call
-        raise UnsupportedError(f"kernel {self.kernel.name} was not compiled: {self.why}", hint="define it again when that is done")
+        raise UnsupportedError(f"kernel {self.kernel.name} was not compiled: {self.why}", hint="and start Python anew")
 
     def fail(self, code: int) -> None:
         raise_assertion(code, lambda: tuple(AssertSite(m, s) for m, s in self.made.asserts), self.kernel.name)

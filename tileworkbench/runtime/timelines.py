@@ -71,7 +71,8 @@ def timeline_of(made: Recordable, copies: Any, machine: Machine) -> Timeline:
     _check(about, blocks if made.launches == 1 else 1.0)
     found = recorded(made, copies, machine.cores, loop)
     residents = max(1, min(occupancy(made.kernel, machine).blocks, -(-int(blocks) // machine.cores)))
-    return emulated(found.log, machine, blocks=blocks, residents=residents, loop=loop.var if loop else "", names=names_of(made, loop))
+    array_bytes = float(sum(b.nbytes for b in call.tensors))
+    return emulated(found.log, machine, array_bytes=array_bytes, residents=residents, loop=loop.var if loop else "", names=names_of(made, loop))
 
 
 def recorded(made: Recordable, copies: Any, sms: int, loop: MainLoop | None = None) -> Recorded:

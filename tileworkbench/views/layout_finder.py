@@ -117,7 +117,7 @@ class FinderView(View):
         """A bar for each layout: the ideal part full, the excess hatched."""
         shown = self.shown
         most = max(c.total for c in shown) or 1
-        left = max(text_width(c.layout.name, 12) for c in shown) + 24
+        left = max(text_width(c.layout.name, 12, is_bold=c is self.found.best) for c in shown) + 28
         marks: list[AnyMark] = [Text(12, 22, self.title, size=14, is_bold=True), Text(12, 40, self._head(), size=11, colour="faint")]
         y = 56.0
         for c in shown:
@@ -138,7 +138,7 @@ class FinderView(View):
         marks.append(Text(left + 147, y + 15, "excess: bank conflicts", size=10.5))
         line = cut_to(self.found.annotation, 740, 11, is_mono=True)
         marks.append(Text(12, y + 38, line, size=11, is_mono=True))
-        width = max(left + _BAR + 190, 12 + text_width(line, 11, is_mono=True), 12 + text_width(self._head(), 11)) + 12
+        width = max(left + _BAR + 190, 12 + text_width(line, 11, is_mono=True), 12 + text_width(self._head(), 11)) + 24
         notes = [part for note in self.found.notes for part in wrapped(note, width - 24, 10.5)]
         marks += [Text(12, y + 56 + 14 * n, part, size=10.5, colour="faint") for n, part in enumerate(notes)]
         return Scene(width, y + 50 + 14 * len(notes), tuple(marks), title=self.title, text=str(self))

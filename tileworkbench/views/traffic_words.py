@@ -61,6 +61,9 @@ def link_tip(link: Link) -> str:
     seen = f"\nCounters saw {show(link.counted_bytes, 'B')} read" if link.counted_bytes is not None else ""
     seen += f" and {show(link.counted_write_bytes, 'B')} written" if seen and link.counted_write_bytes is not None else ""
     seen += "." if seen else ""
+    is_gpu = link.counted_write_bytes is not None  # only its counters tell what is written
+    if is_gpu and link.level == "L2" and link.expected is not None and (link.counted_bytes or link.expected[0]) < 0.9 * link.expected[0]:
+        seen += " Fewer than are asked for: probably what neighbours ask for at a time is merged, or found in L1."
     return f"{words}\nThat is {percent(link.busy)} of its roof, {link.roof}.{extra}{seen}"
 
 

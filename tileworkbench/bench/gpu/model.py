@@ -34,7 +34,7 @@ BYTES_LIMIT, TIME_LIMIT = 0.10, 0.25
 SAMPLES = 20
 NOTES = (
     "bytes: by ncu with --clock-control none --cache-control none; L2 is emptied before the launch, and what the launch leaves in it counts",
-    "L2: the model has what blocks ask for; counters see less where the chip merges what neighbouring multiprocessors ask for at a time",
+    "L2: the model has what blocks ask for; counters see less, probably where the chip merges what neighbouring multiprocessors ask for",
 )
 
 

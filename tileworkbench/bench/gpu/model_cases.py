@@ -80,8 +80,8 @@ def transposes(rows: int, cols: int, schedules: tuple[tuple[int, int, int], ...]
     return [Case(p, f"{tall}x{wide} t{threads}", partial(make, tall, wide, threads)) for tall, wide, threads in schedules]
 
 
-DRIFT = "blocks far apart share columns of B and drift apart, so some of B is read again"
-PIECES = "stores of parts of sectors: L2 is written to twice as often as the bytes need"
+DRIFT = "more of B is read again, probably since the blocks that share it are far apart and drift"
+TWICE = "L2 was written to twice as often as the bytes need, and nobody knows yet why"
 
 
 def cases() -> list[Case]:
@@ -100,5 +100,5 @@ def cases() -> list[Case]:
         *row_kernels("softmax", 65536, 1024, ((1, 64), (1, 128), (4, 128))),
         *transposes(8192, 8192, ((64, 64, 256), (64, 32, 256), (128, 32, 256))),
         *(replace(c, off=DRIFT) for c in products(8192, (g(128, 256, 64, 4, 256, 0),))),
-        *(replace(c, off=PIECES) for c in transposes(8192, 8192, ((32, 32, 256),))),
+        *(replace(c, off=TWICE) for c in transposes(8192, 8192, ((32, 32, 256),))),
     ]

@@ -114,7 +114,7 @@ void run_wgmma(Warp *w, uint32_t mask) {
     if (checks()) { p->clock = first->clock; ++first->clock[first->id]; }
     if (w->index % 4 == 0) { count(p->line, WGMMA); count(p->line, WGMMA_FLOPS, 2ull * 64 * p->n * p->k); }
     first->products.back().push_back(p);
-    tell(first, PRODUCT, p->at, 0, 2 * 16 * p->n * p->k);
+    tell(first, PRODUCT, p->at, p->from_registers, 2 * 16 * p->n * p->k);
 }
 const WarpOp WGMMA_OP = {"wgmma", run_wgmma};
 
