@@ -250,6 +250,11 @@ def test_attention_schedules(seq: int, dim: int, dtype: str, arch: str, text: st
     assert str(attention.default_schedule(seq, dim, dtype, target=f"cuda:{arch}")) == text
 
 
+def test_gemv_reads_whole_rows_of_some_size() -> None:
+    found = [linear.schedule_for(8192, k, dtype, "cuda:sm_90a") for k, dtype in ((8192, "bfloat16"), (4096, "bfloat16"), (4096, "float32"))]
+    assert found == [(2, 8192, 256), (4, 1024, 128), (2, 4096, 256)]
+
+
 def test_short_causal_heads_take_two_groups() -> None:
     """Three groups of 64 queries compute half as much again as there is to do at 1024, an eighth more at 4096."""
     found = [str(attention.default_schedule(seq, 64, "float16", causal, target="cuda:sm_90a")) for seq in (1024, 4096) for causal in (False, True)]
