@@ -53,6 +53,9 @@ GROUP_TILE = gemm.Schedule(128, 64, 64, 2, 256, 8)
         ("float16", (150, 140, 96), None), ("float16", (16, 70, 256), None), ("bfloat16", (33, 64, 100), None), ("float32", (70, 72, 40), None),
         ("int8", (70, 72, 128), gemm.Schedule(64, 64, 64, 3, 128)), ("int8", (20, 40, 130), None),
         ("tfloat32", (70, 72, 64), gemm.Schedule(64, 64, 16, 3, 128)),
+        ("float16", (70, 75, 340), gemm.Schedule(64, 64, 64, 3, 128, 8, split_k=3)),
+        ("int8", (20, 40, 130), gemm.Schedule(32, 64, 32, 2, 128, split_k=2)),
+        ("float16", (150, 256, 330), gemm.Schedule(128, 128, 64, 2, 256, 8, 2, 1, split_k=2)),
     ],
 )  # fmt: skip
 def test_gemm(dtype: str, shape: tuple[int, int, int], schedule: gemm.Schedule | None, is_nt: bool, target: str) -> None:
@@ -73,6 +76,9 @@ def test_gemm_ends_with_relu(target: str) -> None:
     got = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, target=target)(a, b))
     assert np.all(np.abs(got - np.maximum(wide(a) @ wide(b), 0)) <= 48 * ONE * (np.abs(wide(a)) @ np.abs(wide(b))))
     assert (got == 0).any()
+    in_parts = gemm.Schedule(32, 32, 16, 2, 128, split_k=2)
+    joined = wide(gemm.gemm(40, 56, 48, dtype="float16", out_dtype="float32", relu=True, schedule=in_parts, target=target)(a, b))
+    assert np.all(np.abs(joined - got) <= 48 * ONE * (np.abs(wide(a)) @ np.abs(wide(b)))) and np.array_equal(joined == 0, got == 0)
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 128), (70, 40, 96)], ids=str)
@@ -216,10 +222,12 @@ def test_a_target_says_which_schedule() -> None:
     ("size", "dtype", "arch", "text"),
     [
         ((4096, 4096, 4096), "float16", "sm_90a", "128x256x64 s4 t256"), ((2048, 2048, 2048), "bfloat16", "sm_90a", "128x256x64 s4 t256"),
-        ((1024, 1024, 1024), "float16", "sm_90a", "64x128x64 s6 t128"), ((4096, 4096, 4096), "float8_e4m3fn", "sm_90a", "128x256x128 s4 t256"),
+        ((1024, 1024, 1024), "float16", "sm_90a", "64x128x64 s8 t128"), ((4096, 4096, 4096), "float8_e4m3fn", "sm_90a", "128x256x128 s4 t256"),
         ((8192, 8192, 8192), "int8", "sm_90a", "128x256x128 s4 t256"), ((8192, 8192, 8192), "tfloat32", "sm_90a", "128x256x32 s4 t256"),
-        ((1000, 3000, 5000), "float16", "sm_90a", "128x192x64 s5 t256"),  # 128 blocks: one wave
-        ((16, 8192, 8192), "float16", "sm_90a", "16x64x128 s6 t128"), ((64, 8192, 8192), "float16", "sm_90a", "64x64x128 s6 t128"),
+        ((1000, 3000, 5000), "float16", "sm_90a", "128x192x64 s4 t256 c1x2"),  # 128 blocks: one wave; rows that straddle lines are shared
+        ((1000, 3072, 5120), "float16", "sm_90a", "128x192x64 s4 t256"), ((128, 8192, 8192), "bfloat16", "sm_90a", "64x128x64 s8 t128 c1x2"),
+        ((256, 256, 16384), "float16", "sm_90a", "64x64x64 s8 t128 k8"), ((512, 512, 512), "float16", "sm_90a", "64x64x64 s8 t128"),
+        ((16, 8192, 8192), "float16", "sm_90a", "16x32x256 s4 t64"), ((64, 8192, 8192), "float16", "sm_90a", "64x64x128 s6 t128"),
         ((4096, 4096, 4096), "float16", "sm_80", "128x128x32 s3 t128"), ((1024, 1024, 1024), "float16", "sm_80", "128x128x32 s3 t128"),
         ((4096, 4096, 4096), "int8", "sm_80", "128x128x64 s3 t128"), ((4096, 4096, 4096), "float16", "sm_90", "128x128x32 s3 t128"),
         ((256, 256, 256), "float32", "sm_80", "32x32x16 s3 t128"),
@@ -240,6 +248,11 @@ def test_gemm_schedules(size: tuple[int, int, int], dtype: str, arch: str, text:
 )  # fmt: skip
 def test_attention_schedules(seq: int, dim: int, dtype: str, arch: str, text: str) -> None:
     assert str(attention.default_schedule(seq, dim, dtype, target=f"cuda:{arch}")) == text
+
+
+def test_gemv_reads_whole_rows_of_some_size() -> None:
+    found = [linear.schedule_for(8192, k, dtype, "cuda:sm_90a") for k, dtype in ((8192, "bfloat16"), (4096, "bfloat16"), (4096, "float32"))]
+    assert found == [(2, 8192, 256), (4, 1024, 128), (2, 4096, 256)]
 
 
 def test_short_causal_heads_take_two_groups() -> None:

@@ -42,6 +42,8 @@ LIBRARY: dict[str, Make] = {
     "gemm fp8, scaled": problem("scaled", CUBE, "float8_e4m3fn"),
     "gemm, 16 rows": problem("gemm", (16, 8192, 8192), "bfloat16", is_nt=True),
     "gemm, 64 rows": problem("gemm", (64, 8192, 8192), "bfloat16", is_nt=True),
+    "gemm, 128 rows": problem("gemm", (128, 8192, 8192), "bfloat16", is_nt=True),
+    "gemm, few tiles": problem("gemm", (256, 256, 16384), "float16"),
     "gemv": problem("gemv", (8192, 8192), "bfloat16"),
     "four-bit weights": lambda arch: linear.default_w4_program(16, 4096, 4096, 128, "float16", threads=linear.GPU_THREADS),
     "attention, 64": problem("attention", (4, 32, 4096, 64), "float16", is_causal=True),

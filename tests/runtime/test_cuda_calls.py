@@ -376,16 +376,16 @@ def test_numpy_arrays_are_sent_back_to_where_they_belong(driver: FakeDriver, emi
     assert "cupy.asarray" in str(caught.value)
 
 
-def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workspace of the lowered program: its bytes follow the dims, and it lives until the launches are in the stream."""
-    n = T.dynamic("n")
+def fills_with_memory(monkeypatch: pytest.MonkeyPatch, n: Any) -> Any:
+    """A kernel whose text has a workspace of 3 n float16, which the program does not know."""
 
     @T.prim_func
     def fills(X: T.Tensor((n,), "float32")):  # type: ignore[valid-type]
         with T.Kernel(1, threads=32):
             X[0] = 1
 
-    work = Buffer("work", (Binary("mul", fills.kernel.dims[0], const(3)),), DType("float16"))
+    count = Binary("mul", fills.kernel.dims[0], const(3)) if fills.kernel.dims else const(3 * n)
+    work = Buffer("work", (count,), DType("float16"))
 
     def translate(kernel: Any, arch: str) -> Any:
         made, records = translate_gpu(kernel, arch)
@@ -395,7 +395,12 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         return replace(made, text=text, kernels=(changed,), host=(Let(Var("y"), const(1)), RunKernel(0)), workspaces=(work,)), records
 
     monkeypatch.setitem(targets._added, "cuda", CudaTarget(translate))
-    kernel = tileworkbench.compile(fills, target="cuda")
+    return tileworkbench.compile(fills, target="cuda")
+
+
+def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace of the lowered program: its bytes follow the dims, and it lives until the launches are in the stream."""
+    kernel = fills_with_memory(monkeypatch, T.dynamic("n"))
     made: list[Any] = []
     real = cuda_arrays.allocate
     monkeypatch.setattr(cuda_arrays, "allocate", lambda *a: made.append((a[0], real(*a))) or made[-1][1])
@@ -405,6 +410,19 @@ def test_memory_that_only_the_text_knows(driver: FakeDriver, emitted: None, monk
         kernel(x)
         shape, (view, _) = made.pop()
         assert shape == (30,) and driver.arguments("Q") == (view.__array_interface__["data"][0],)
+
+
+def test_memory_of_known_size_is_no_long_way(driver: FakeDriver, emitted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = fills_with_memory(monkeypatch, 5)
+    driver.expect(8)
+    x, made = FakeArray(np.zeros(5, np.float32)), []
+    real = sys.modules["cupy"].empty
+    monkeypatch.setattr(sys.modules["cupy"], "empty", lambda *a: made.append((a[0], real(*a))) or made[-1][1])
+    for _ in range(4):
+        kernel(x)
+    assert kernel._fast.__name__ == "call"
+    shape, memory = made[-1]
+    assert shape == (30,) and driver.arguments("Q") == (memory.data.ptr,)
 
 
 def test_the_demo_goes_to_the_gpu(

@@ -13,6 +13,7 @@ from ..base.dtypes import DType
 from .expr import Buffer, Expr
 from .stmt import Body, Region, Stmt
 
+GRID_LAUNCH = "twb_grid_launch"  # from here on the kernel behind this one in the stream may start
 GRID_WAIT = "twb_grid_wait"  # a launch that calls it may start before the kernel ahead of it in the stream has ended
 SMS = "twb_sms"  # in a grid's extents: the multiprocessors of the device, for grids that stay
 

@@ -9,6 +9,7 @@ B may be given as layers store their weights, (n, k): then the product is A @ B^
 # (annotations of a kernel are values of the kernel language, not types)
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ from .. import language as T
 from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.kernel import JITKernel
-from .choice import compiled, gpu_of, has_wgmma, multiprocessors, shared_bytes
+from .choice import compiled, gpu_of, has_wgmma, shared_bytes
+from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, choose
+from .split_gemm import split_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Schedule:
     """Tile sizes in elements, and how many tiles a copy may run ahead.
 
     For a GPU also the threads of a block, and the rows of blocks that are worked on together, so that what they share is found in L2; 0 on a CPU.
-    Blocks of a cluster, so many side by side (along n) and below one another (along m), load what they share once.
+    Blocks of a cluster, so many side by side (along n) and below one another (along m), load what they share once. `split_k`: parts of k that have
+    blocks of their own; a second launch adds them up (`split_gemm`).
     """
 
     block_m: int
@@ -35,11 +39,13 @@ class Schedule:
     panel: int = 0
     cluster_n: int = 1
     cluster_m: int = 1
+    split_k: int = 1
 
     def __str__(self) -> str:
         tile = f"{self.block_m}x{self.block_n}x{self.block_k}"
         cluster = f" c{self.cluster_n}x{self.cluster_m}" if self.cluster_n * self.cluster_m > 1 else ""
-        return f"{tile} s{self.stages} t{self.threads}{cluster}" if self.threads else tile
+        parts = f" k{self.split_k}" if self.split_k > 1 else ""
+        return f"{tile} s{self.stages} t{self.threads}{cluster}{parts}" if self.threads else tile
 
 
 PACKED_BYTES = 1 << 20  # of B at a time: half of an L2 of 2 MiB, which A and C stream through
@@ -50,14 +56,16 @@ EVEN = 4  # blocks for each core even out what cores lose to others, where narro
 FEW_ROWS = 256
 
 
-def default_schedule(m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2, *, target: Any = None) -> Schedule:
+def default_schedule(
+    m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2, *, target: Any = None, is_nt: bool = False, may_split: bool = True
+) -> Schedule:  # fmt: skip
     """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each; for a GPU see `gpu_schedule`.
 
     A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
     Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory. Four bytes an element mean vector registers.
     """
     if arch := gpu_of(target):
-        return gpu_schedule(m, n, k, dtype, arch)
+        return gpu_schedule(m, n, k, dtype, arch, is_nt, may_split)
     rows = _fit(m, 2048)
     size = DType(dtype).bits // 8
     if rows > FEW_ROWS and size >= 4:
@@ -81,32 +89,18 @@ def _fit(size: int, largest: int) -> int:
     return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
 
 
-@dataclass(frozen=True, slots=True)
-class GpuTile:
-    """A tile of C in units of work: `threads` compute it, at the share `rate` of what the largest tile reaches while its blocks fill the chip."""
-
-    m: int
-    n: int
-    threads: int
-    rate: float
-
-
-# Rates: 128 x 256 and 128 x 128 measured on an H200 in November 2026 (with wgmma); the others by the bytes of shared memory that a product reads.
-GROUP_TILES = (
-    GpuTile(128, 256, 256, 1.0), GpuTile(128, 192, 256, 0.95), GpuTile(128, 128, 256, 0.92),
-    GpuTile(64, 128, 128, 0.85), GpuTile(128, 64, 256, 0.8), GpuTile(64, 64, 128, 0.6),
-)  # fmt: skip
-WARP_TILES = (GpuTile(128, 128, 128, 1.0), GpuTile(64, 128, 128, 0.9), GpuTile(64, 64, 128, 0.75))
-FLAT_TILES = (GpuTile(64, 64, 128, 1.0), GpuTile(32, 32, 128, 0.5))  # of multiply-adds
 GROUP_BYTES, WARP_BYTES, FLAT_DEPTH = 128, 64, 16  # of a row of A's tile: what a swizzled row holds, and a stage of three
 FEW_ROWS_BYTES = 256  # of a row where weights are read once: more of them are on the way
-MOST_STAGES = 6
+MOST_STAGES = 8
 PANEL = 8
 SLACK = 4096  # bytes of shared memory that are left for barriers and alignment
+RESULTS = 28672  # and for results on their way out: 1000 x 3000 x 5000 takes 51.5 us with four stages of 128 x 192 and 52.4 with five
+# Sixteen rows, which two warps multiply and copy: 16 x 8192 x 8192 takes 33.8 us so and 36.0 in tiles of 64 columns with a warp that copies for four
+SIXTEEN = GpuTile(16, 32, 64, 1.0), 512, 4  # of two blocks in a multiprocessor; bytes of a row, stages
 
 
-def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str) -> Schedule:
-    """Tiles for a GPU: of those that its instructions suit, the one whose waves over all multiprocessors cost least.
+def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str, is_nt: bool = False, may_split: bool = True) -> Schedule:
+    """Tiles for a GPU: of those that its instructions suit, what costs least (`gemm_tiles`).
 
     With wgmma a row of a tile is a swizzled row of 128 bytes, and tiles fill shared memory in stages; 128 x 256 reads least of it. With mma.sync
     four warps share 128 x 128. Up to 64 rows of A are one tile: then weights come in long rows, since their bytes are what takes the time.
@@ -119,18 +113,20 @@ def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str) -> Schedule:
         depth, tiles = FLAT_DEPTH, FLAT_TILES
     if m <= 64 and tiles is not FLAT_TILES:
         rows = next(r for r in (16, 32, 64) if m <= r)
-        return _staged(GpuTile(rows, 64, 128, 1.0), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)
-    sms = multiprocessors(arch)
-    best = min(tiles, key=lambda t: T.ceildiv(T.ceildiv(m, t.m) * T.ceildiv(n, t.n), sms) * t.m * t.n / t.rate)
-    return _staged(best, depth, size, arch, PANEL)
+        if rows == 16 and groups:
+            tile, row_bytes, stages = SIXTEEN
+            return Schedule(tile.m, tile.n, min(row_bytes // size, _fit(k, row_bytes // size)), stages, tile.threads)
+        return _staged(Choice(GpuTile(rows, 64, 128, 1.0)), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)
+    return _staged(choose(Product(m, n, k, size, is_nt, may_split), tiles, arch), depth, size, arch, PANEL)
 
 
-def _staged(tile: GpuTile, depth: int, size: int, arch: str, panel: int) -> Schedule:
-    """The tile with as many stages as shared memory holds: of one block with wgmma, else of two, which take turns; three at most without it."""
+def _staged(choice: Choice, depth: int, size: int, arch: str, panel: int) -> Schedule:
+    """The choice with as many stages as shared memory holds: of one block with wgmma, else of two, which take turns; three at most without it."""
+    tile = choice.tile
     stage = (tile.m + tile.n) * depth * size
     room = shared_bytes(arch) - SLACK
-    stages = min(MOST_STAGES, room // stage) if has_wgmma(arch) else min(3, room // (2 * stage))
-    return Schedule(tile.m, tile.n, depth, max(1, stages), tile.threads, panel)
+    stages = min(MOST_STAGES, (room - RESULTS) // stage) if has_wgmma(arch) else min(3, room // (2 * stage))
+    return Schedule(tile.m, tile.n, depth, max(1, stages), tile.threads, panel, choice.cluster_n, choice.cluster_m, choice.split_k)
 
 
 def program(
@@ -205,20 +201,33 @@ def gemm(
         is_nt: whether B is given as (n, k).
         target: what to compile for; None is the default target.
     """
-    s = schedule or default_schedule(m, n, k, dtype, target=target)
+    s = schedule or default_schedule(m, n, k, dtype, target=target, is_nt=is_nt)
+    make, args = _scheduled(m, n, k, s, dtype, out_dtype, relu, is_nt)
+    kernel: JITKernel = compiled(make, target)(*args)
+    return kernel
+
+
+def scheduled(m: int, n: int, k: int, s: Schedule, dtype: str, out_dtype: str = "", relu: bool = False, is_nt: bool = False) -> PrimFunc:
+    """The tile program of `gemm` for a schedule."""
+    make, args = _scheduled(m, n, k, s, dtype, out_dtype, relu, is_nt)
+    return make(*args)
+
+
+def _scheduled(
+    m: int, n: int, k: int, s: Schedule, dtype: str, out_dtype: str, relu: bool, is_nt: bool
+) -> tuple[Callable[..., PrimFunc], tuple[Any, ...]]:
+    """Who makes the program for a schedule, and from what."""
     total = "int32" if DType(dtype).is_int else "float32"
     out = out_dtype or (total if dtype in ("int8", "uint8") else "float32" if dtype == "tfloat32" else dtype)
-    kernel: JITKernel = compiled(program, target)(
-        m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m
-    )  # fmt: skip
-    return kernel
+    args = (m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m)
+    return (split_program, (*args, s.split_k)) if s.split_k > 1 else (program, args)
 
 
 def scaled_gemm(
     m: int, n: int, k: int, *, dtype: str = "float8_e4m3fn", out_dtype: str = "bfloat16", schedule: Schedule | None = None, target: Any = None
 ) -> JITKernel:
     """A kernel C = S[0] * A @ B^T for A (m, k), B (n, k), S (1,) in float32, C (m, n). Sums are float32."""
-    s = schedule or default_schedule(m, n, k, dtype, target=target)
+    s = schedule or default_schedule(m, n, k, dtype, target=target, is_nt=True, may_split=False)
     kernel: JITKernel = compiled(scaled_program, target)(
         m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out_dtype, s.threads, s.panel, s.cluster_n, s.cluster_m
     )  # fmt: skip

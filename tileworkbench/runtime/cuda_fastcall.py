@@ -25,11 +25,13 @@ def make(
     *,
     several: bool = False,
     alignments: Mapping[str, int] = NO_ALIGNMENTS,
+    own: tuple[int, ...] = (),
 ) -> Callable[..., Any] | None:
     """A function of the call's positional arguments, or None when this signature or these arrays need the long way every time.
 
     `run(stream, pointers..., workspaces..., dims..., scalars...)` launches; `check(stream)` waits and raises failed assertions. `several`: this
-    machine has more than one GPU, and CuPy allocates on the current one. `alignments`: what addresses of arrays have to be multiples of.
+    machine has more than one GPU, and CuPy allocates on the current one. `alignments`: what addresses of arrays have to be multiples of. `own`: bytes
+    of the workspaces that passes made, behind the signature's.
     """
     libraries = {k for k in kinds if k != "scalar"}
     if len(libraries) != 1 or "slow" in libraries or any(not s.is_direct or s.is_stride for s in signature.sources):
@@ -38,7 +40,7 @@ def make(
         return None
     if any(t.strides is not None or t.dtype in packing.NAMES for t in signature.tensors):
         return None
-    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several, alignments)
+    writer = _GpuWriter(signature, kinds, libraries.pop(), ordinal, check is not None, several, alignments, own)
     text = writer.function()
     names = {**HELPERS, **writer.names, "_run": run, "_slow": slow, "_check": check}
     exec(compile(text, f"<call of {signature.kernel}>", "exec"), names)
@@ -50,10 +52,12 @@ class _GpuWriter(Writer):
     """Writes the function for arrays of one library on one device."""
 
     def __init__(
-        self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool, alignments: Mapping[str, int]
-    ) -> None:
+        self, signature: Signature, kinds: tuple[str, ...], library: str, ordinal: int, checks: bool, several: bool, alignments: Mapping[str, int],
+        own: tuple[int, ...],
+    ) -> None:  # fmt: skip
         super().__init__(signature, kinds)
         self.library, self.ordinal, self.checks, self.several, self.alignments = library, ordinal, checks, several, alignments
+        self.own = own
         module = self.module = sys.modules[library]
         self.stream, self.names["_stream"] = stream_text(library, ordinal)
         self.names |= {"_array": module.Tensor if library == "torch" else module.ndarray}
@@ -109,10 +113,11 @@ class _GpuWriter(Writer):
 
     def call(self) -> None:
         slots = [f"p{self.index[t.name]}" for t in self.signature.tensors]
-        for n, buffer in enumerate(self.signature.workspaces):
-            count = " * ".join(["1", *(self.text(d) for d in buffer.shape)])
+        counts = [" * ".join(["1", *(self.text(d) for d in buffer.shape)]) for buffer in self.signature.workspaces]
+        sizes = [f"(({count}) * {b.type.bits} + 7) // 8" for count, b in zip(counts, self.signature.workspaces, strict=True)]
+        for n, size in enumerate([*sizes, *map(str, self.own)]):
             self.names["_byte"] = self.module.uint8
-            self.new(f"w{n}", f"q{n}", f"((({count}) * {buffer.type.bits} + 7) // 8,)", "_byte")
+            self.new(f"w{n}", f"q{n}", f"({size},)", "_byte")
             slots.append(f"q{n}")
         slots += [self.dims[name] for name in self.signature.dims]
         slots += [f"a{self.index[s.name]}" for s in self.signature.scalars]

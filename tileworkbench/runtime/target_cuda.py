@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -111,11 +112,15 @@ class Compiled:
 
     def short_way(self, signature: Signature, kinds: tuple[str, ...], slow: Slow) -> Callable[..., Any] | None:
         """A function for repeated calls with the same kinds of arrays; None: there is none."""
-        if len(self._programs) != 1 or self.plan.workspaces:  # it runs on several devices: each call has to look
+        if len(self._programs) != 1:  # it runs on several devices: each call has to look
             return None
+        if any(re.search(r"\b[ds]\d", text) for _, text in self.plan.workspaces):
+            return None
+        own = tuple(int(eval(text, dict(HELPERS))) for _, text in self.plan.workspaces)  # the text is ours
         ordinal, program = next(iter(self._programs.items()))
         check = (lambda stream: self._wait(program, stream)) if program.must_wait else None
-        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=program.driver.count > 1, alignments=self.alignments)
+        several = program.driver.count > 1
+        return cuda_fastcall.make(signature, kinds, program.run, check, ordinal, slow, several=several, alignments=self.alignments, own=own)
 
     def program(self, ordinal: int) -> Program:
         """The kernel loaded on a device. Raises UnsupportedError without a driver, CapacityError for a launch that cannot run there."""

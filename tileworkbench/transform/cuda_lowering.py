@@ -52,6 +52,7 @@ from .spread_groups import spread_groups
 from .spread_threads import spread_threads
 from .spread_together import spread_together
 from .start_copies import start_copies
+from .start_early import start_early
 from .start_sums import start_sums
 from .take_turns import take_turns
 from .trade_in_quads import trade_in_quads
@@ -113,6 +114,7 @@ def cuda_steps(arch: int, aligned: bool = True) -> tuple[Step, ...]:
         Step(pack_nibbles, because="speaks of flat offsets: which half of which byte"),
         Step(for_arch(widen_accesses, aligned), because="offsets say what lies side by side; place_threads counts the arrays of a thread"),
         Step(trade_in_quads, because="sees what threads store of a row"),
+        Step(for_arch(start_early, arch), because="comes before all that a thread does"),
         Step(place_threads, because="the accesses that are left say which tiles there are"),
         Step(drop_unused, because="proofs see through bindings, so many are not read any more"),
         Step(widen_floats, because="after the last step that makes arithmetic on floats"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..base.dtypes import INT32
 from ..ir.build import index
-from ..ir.device import GRID_WAIT, DeviceCall, MapOf, Specialised
+from ..ir.device import GRID_LAUNCH, GRID_WAIT, DeviceCall, MapOf, Specialised
 from ..ir.expr import Binary, Const, Expr
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, If, Launch, Let, Stmt, Sync
@@ -44,7 +44,7 @@ def in_roles(launch: Launch, roles: Specialised, names: Names) -> Launch:
     first = If(Binary("eq", thread, index(0)), (*prefetches, *roles.setup))
     both = If(Binary("lt", thread, index(count)), (*lets, *consumers), producer, span=roles.span)
     start: Body = (DeviceCall("twb_cluster_sync"),) if roles.reaches_out else (Sync(),)
-    after = DeviceCall("twb_grid_launch"), DeviceCall(GRID_WAIT)
+    after = DeviceCall(GRID_LAUNCH), DeviceCall(GRID_WAIT)
     end: Body = (Sync("warp"), DeviceCall("twb_cluster_sync")) if roles.reaches_out else ()  # nobody leaves while another block may still reach it
     return replace(launch, threads=(count + PRODUCERS,), thread_vars=(thread,), body=(first, *start, *after, both, *end))
 

@@ -50,16 +50,11 @@ def choose(p: Problem, target: Any) -> tuple[PrimFunc, str]:
     match p.kind:
         case "gemm":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype, target=target)
-            total = "int32" if p.dtype == "int8" else "float32"
-            tile = (s.block_m, s.block_n, s.block_k, s.stages)
-            program = gemm.program(
-                m, n, k, *tile, p.dtype, p.out_dtype, False, total, s.threads, s.panel, p.is_nt, s.cluster_n, s.cluster_m
-            )  # fmt: skip
-            return program, str(s)
+            s = gemm.default_schedule(m, n, k, p.dtype, target=target, is_nt=p.is_nt)
+            return gemm.scheduled(m, n, k, s, p.dtype, p.out_dtype, is_nt=p.is_nt), str(s)
         case "scaled":
             m, n, k = p.shape
-            s = gemm.default_schedule(m, n, k, p.dtype, target=target)
+            s = gemm.default_schedule(m, n, k, p.dtype, target=target, is_nt=True, may_split=False)
             tile = (s.block_m, s.block_n, s.block_k, s.stages)
             return gemm.scaled_program(m, n, k, *tile, p.dtype, p.out_dtype, s.threads, s.panel, s.cluster_n, s.cluster_m), str(s)
         case "gemv":
