@@ -32,7 +32,7 @@ def test_a_slider_moves_the_ghost_and_then_the_measured_marker(lab: Any, watched
     assert "48 rows do not divide" in bench.locator(".twb-why-not").first.inner_text()
     assert serious(page, ".twb") == []
     bench.get_by_role("button", name="put this schedule into the cell").click()
-    bench.get_by_text("run it again (undo works there)").wait_for(timeout=60_000)
+    bench.locator("span", has_text="run it again (undo works there)").wait_for(timeout=60_000)
     assert "def matmul(A, B, block_M=32, block_N=64)" in page.locator(".jp-Cell").nth(1).locator(".cm-content").inner_text()
     assert watched.errors == []
     assert watched.asked == []
