@@ -7,7 +7,8 @@ normal number, as on the C target. (Source: CUDA C++ Programming Guide, "Mathema
 where CUDA's erff has 24, eight of which choose coefficients at half the rate of others; tanh and sigmoid: one reciprocal, no division. Relative errors are
 below 2**-15, and 1 - |erf| and 1 - |tanh|, where they are small, are right to 2**-16 of themselves or to the last place of 1.
 
-`*_approx` are single instructions of a GPU with some 22 good bits that flush denormals; the emulator computes them exactly and flushes alike.
+`*_approx` are single instructions of a GPU with some 22 good bits that flush denormals; the emulator computes them exactly and flushes alike. What is
+made of them may lose denormals too.
 """
 
 from __future__ import annotations
