@@ -152,3 +152,14 @@ def test_layouts_without_nvrtc_or_a_run(laptop: Any, monkeypatch: pytest.MonkeyP
     assert "as the model expects" in ran.displays[-1]["application/vnd.tileworkbench.view+json"]["title"]
     ran = laptop.run(f"%%tile --target sm_90a --compile-only --machine a100 --show layout\n{TURN}")
     assert ran.displays[-1]["application/vnd.tileworkbench.view+json"]["views"][0]["tab"] == "t (shared, modelled)"
+
+
+@needs_compiler
+def test_a_waterfall_of_an_emulated_run_knows_its_conflicts(laptop: Any) -> None:
+    """Where nobody looks at the waterfall the call is not counted."""
+    ran = laptop.run(f"%%tile --target emulate:sm_90a --show waterfall -o\n{TURN}")
+    report, counted = ran.value.report, ran.value.last.kernel.count(*ran.value.last.call.inputs())
+    excess = counted.total.shared_load_wavefronts - counted.total.shared_load_ideal
+    assert excess > 0 and report.excess.wavefronts == excess
+    plain = laptop.run(f"%%tile --target emulate:sm_90a --show summary -o\n{TURN}")
+    assert plain.value.report.excess is None

@@ -116,6 +116,7 @@ class TileMagics(Magics):
         Defaults for the session: %config TileMagics
         """
         args = parse_argstring(self.tile, line)
+        parts = chosen(args.show or ("summary" if args.tune is not None else self.show))
         options = Options(
             target=args.target or self.target,
             threads=self.threads if args.threads is None else args.threads,
@@ -126,8 +127,8 @@ class TileMagics(Magics):
             repeat=args.repeat or self.repeat,
             machine=args.machine or self.machine,
             tune=args.tune,
+            counts="waterfall" in parts,
         )
-        parts = chosen(args.show or ("summary" if args.tune is not None else self.show))
         assert self.shell is not None
         run = run_cell(self.shell, line, cell, options)
         show(run, parts, self._earlier(run, cell), cell)

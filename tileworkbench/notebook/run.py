@@ -48,6 +48,7 @@ class Options:
     repeat: int = 5
     machine: str = ""
     tune: str | None = None  # tunables of the workbench; "" guesses them, None shows none
+    counts: bool = False  # run the last launch of an emulated kernel once more, counted, for the waterfall's bars of conflicts and sectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,7 @@ def _report(launch: Launch, options: Options) -> Report:
     kernel, call = launch.kernel, launch.call
     is_measured = not options.compile_only and not options.machine and kernel.is_timed
     seconds = launch.seconds if is_measured else ()
+    has_counts = options.counts and not options.compile_only and kernel.target == "emulate"
     machine = _machine(options, kernel)
     made = report(
         kernel.ir,
@@ -227,6 +229,7 @@ def _report(launch: Launch, options: Options) -> Report:
         arrays=call.readable(),
         schedule=kernel.schedule,
         registers=kernel.resources.registers if machine.is_gpu else None,
+        emulated=kernel.count(*call.inputs()).by_line if has_counts else None,
     )
     record(made)
     return made

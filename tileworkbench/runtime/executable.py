@@ -36,6 +36,8 @@ class PassRecord:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What the pass has to say: what it left as it was and why, what it gained."""
+        if not self.changed:
+            return ()
         known = {id(r) for r in _remarks(self.before)}
         return tuple(r for r in _remarks(self.after) if id(r) not in known)
 
