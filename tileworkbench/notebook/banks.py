@@ -28,13 +28,12 @@ def banks_of(run: CellRun, report: Report, kernel: JITKernel) -> View | None:
     if not report.machine.is_gpu:
         return None
     last = run.last
-    is_emulated = last is not None and kernel.target == "emulate" and not run.options.compile_only
-    if is_emulated and last is not None:
+    if run.is_emulated and last is not None:
         tiles: Sequence[AccessedTile] = kernel.accesses(*last.call.inputs()).tiles
     else:
         tiles = shared_tiles(kernel, last.call.dims if last is not None else {})
     found = list(_views([t for t in tiles if t.accesses][:TILES]))
-    how = "as an emulated run asked of them" if is_emulated else "as the model expects"
+    how = "as an emulated run asked of them" if run.is_emulated else "as the model expects"
     return Gallery([v for _, v in found], [name for name, _ in found], f"{kernel.name}: banks of its shared tiles, {how}") if found else None
 
 

@@ -65,7 +65,7 @@ def hear_finders(views: Sequence[FinderView], message: Any, send: Callable[[dict
     """Answer the button of a finder: the text of the kernel's cell with the layout in it. A message that makes no sense is ignored."""
     if isinstance(message, dict) and message.get("type") == "apply":
         for view in (v for v in views if v.found.buffer == message.get("buffer")):
-            send({"type": "news", "applied": layout_applied(view, str(message.get("layout", "")), _shell())})
+            send({"type": "news", "applied": layout_applied(view, str(message.get("layout", "")), running_shell())})
 
 
 def _finders(view: View) -> tuple[FinderView, ...]:
@@ -104,7 +104,7 @@ def be_still(shell: InteractiveShell) -> None:
         shell.display_formatter.ipython_display_formatter.pop(View, None)
 
 
-def _shell() -> Any:
+def running_shell() -> Any:
     """The running IPython shell; None outside one."""
     from IPython import get_ipython
 

@@ -85,7 +85,7 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
 def pipeline_of(run: CellRun, report: Report) -> View:
     """Who copies, computes and waits: as the emulator ran it, where the cell ran there and a block is small enough; else as predicted."""
     last = run.last
-    if last is None or run.options.compile_only or last.kernel.target != "emulate" or not report.machine.is_gpu:
+    if last is None or not run.is_emulated or not report.machine.is_gpu:
         return pipeline(report)
     try:
         return pipeline(last.kernel.timeline(*last.call.inputs(), machine=report.machine))
@@ -113,8 +113,7 @@ def badge_of(run: CellRun) -> str:
     """How what is shown was come by, where that is not a run on the machine of the report."""
     if run.options.compile_only or run.last is None:
         return "compiled, not run"
-    is_emulated = run.last.kernel.target == "emulate"
-    return "emulated" if is_emulated else ""
+    return "emulated" if run.is_emulated else ""
 
 
 def notes_of(run: CellRun) -> list[str]:

@@ -84,6 +84,11 @@ class CellRun:
     def last(self) -> Launch | None:
         return self.launches[-1] if self.launches else None
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the last launch ran in the emulator."""
+        return self.last is not None and not self.options.compile_only and self.last.kernel.target == "emulate"
+
     def raise_failures(self) -> None:
         """Raise what --check and --expect found wrong: nothing, one error, or all of them together."""
         if len(self.failures) == 1:
@@ -122,7 +127,7 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
             first = seen[-1]
             seen[-1] = replace(first, seconds=times_of(first, options.repeat))
         run.launches = tuple(seen)
-        run.report = _report(run.launches[-1], options)
+        run.report = _report(run.launches[-1], options, has_counts=options.counts and run.is_emulated)
     elif known := [k for k in made if not k.signature.dims and not k.signature.scalars]:
         run.report = known[-1].report(_machine(options, known[-1]))
     _check(shell, run)
@@ -212,12 +217,14 @@ def _machine(options: Options, kernel: JITKernel) -> Machine:
     return find_machine(options.machine) if options.machine else kernel.machine
 
 
-def _report(launch: Launch, options: Options) -> Report:
-    """What the model says of this launch, with its measured times if it ran as compiled code on the machine that is asked about."""
+def _report(launch: Launch, options: Options, *, has_counts: bool) -> Report:
+    """What the model says of this launch, with its measured times if it ran as compiled code on the machine that is asked about.
+
+    `has_counts`: it is run once more in the emulator, to be counted.
+    """
     kernel, call = launch.kernel, launch.call
     is_measured = not options.compile_only and not options.machine and kernel.is_timed
     seconds = launch.seconds if is_measured else ()
-    has_counts = options.counts and not options.compile_only and kernel.target == "emulate"
     machine = _machine(options, kernel)
     made = report(
         kernel.ir,

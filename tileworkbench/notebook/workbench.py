@@ -33,7 +33,7 @@ from . import bench_views
 from .applying import call_of, with_schedule
 from .bench_live import Face, live_of
 from .engine import Engine, Settings
-from .live import can_be_live, static_bundle, widget
+from .live import can_be_live, running_shell, static_bundle, widget
 from .positions import Place, place_of, schedule_at
 from .reference import Comparison
 from .runlog import Run, RunLog, usual_error
@@ -229,14 +229,14 @@ class Workbench(View):
 
         The cell that the workbench came from with its numbers replaced, or a call of the function where there is no such cell.
         """
-        text, shell = self.text_with(self.log[run].schedule if run is not None else self.schedule), _shell()
+        text, shell = self.text_with(self.log[run].schedule if run is not None else self.schedule), running_shell()
         if shell is not None:
             shell.set_next_input(text, replace=False)
         return text
 
     def text_with(self, schedule: Schedule) -> str:
         """What `apply` gives, for any schedule; the notebook is left alone."""
-        problem, shell = self.engine.problem, _shell()
+        problem, shell = self.engine.problem, running_shell()
         return with_schedule(self.cell, problem.name, schedule) or call_of(problem, schedule, shell.user_ns if shell is not None else {})
 
     # ------------------------------------------------------------------------------------------ a view
@@ -312,10 +312,3 @@ def show_bench(bench: Workbench) -> None:
         made.on_msg(lambda _widget, content, _buffers: face.heard(content))
         made.observe(lambda change: face.close() if change.new is None else None, names="comm")  # the widget was closed
         display(made)
-
-
-def _shell() -> Any:
-    """The running IPython shell; None outside one."""
-    from IPython import get_ipython
-
-    return get_ipython()
