@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from ...base.errors import TileError, UnsupportedError
@@ -104,8 +105,8 @@ def reference(torch: Any, p: Problem, given: Sequence[Any]) -> Any:
     return torch.nn.functional.scaled_dot_product_attention(*(x.to(wide) for x in given), is_causal=p.is_causal)
 
 
-def run(only: Sequence[str] = ()) -> Chosen:
-    """Search for the problems of the groups `only` (default: all that have a declared space); each is told on stderr.
+def run(only: Sequence[str] = (), file: str | None = None) -> Chosen:
+    """Search for the problems of the groups `only` (default: all that have a declared space); each is told on stderr, and kept in `file` at once.
 
     Raises: ValueError for an unknown group; UnsupportedError where there is no GPU, or no PyTorch.
     """
@@ -131,4 +132,7 @@ def run(only: Sequence[str] = ()) -> Chosen:
             else:
                 failed.append((PROBLEMS[number].name, found))
             print(*(found.cells if isinstance(found, Tuned) else failed[-1]), sep="  ", file=sys.stderr, flush=True)
-    return Chosen(replace(record, schedules=tuple(rows[n] for n in sorted(rows))), tuple(failed))
+            record = replace(record, schedules=tuple(rows[n] for n in sorted(rows)))
+            if file:
+                Path(file).write_text(record.to_json() + "\n")
+    return Chosen(record, tuple(failed))
