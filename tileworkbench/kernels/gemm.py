@@ -22,6 +22,7 @@ from .choice import compiled, gpu_of, has_wgmma, shared_bytes
 from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, cheapest
 from .spaces import gemm_space
 from .split_gemm import split_program
+from .tile_product import add_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +161,7 @@ def program(
             acc = T.alloc_fragment((block_m, block_n), sum_dtype)
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
-                T.copy(A[by * block_m, ko * block_k], A_tile)
-                if is_nt:
-                    T.copy(B[bx * block_n, ko * block_k], B_tile)
-                else:
-                    T.copy(B[ko * block_k, bx * block_n], B_tile)
-                T.gemm(A_tile, B_tile, acc, transpose_B=is_nt)
+                add_product(A, B, A_tile, B_tile, acc, by, bx, ko, is_nt)
             if relu:
                 for i, j in T.Parallel(block_m, block_n):
                     acc[i, j] = T.max(acc[i, j], 0.0)
@@ -191,9 +187,7 @@ def scaled_program(
             acc = T.alloc_fragment((block_m, block_n), "float32")
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
-                T.copy(A[by * block_m, ko * block_k], A_tile)
-                T.copy(B[bx * block_n, ko * block_k], B_tile)
-                T.gemm(A_tile, B_tile, acc, transpose_B=True)
+                add_product(A, B, A_tile, B_tile, acc, by, bx, ko, is_nt=True)
             for i, j in T.Parallel(block_m, block_n):
                 acc[i, j] = acc[i, j] * S[0]
             T.copy(acc, C[by * block_m, bx * block_n])

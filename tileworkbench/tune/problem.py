@@ -41,7 +41,7 @@ from ..runtime.signature import Signature
 from ..runtime.supply import KernelParam, TensorSupplyType, get_tensor_supply
 from .schedule import Schedule
 from .space import Space
-from .trial import is_array
+from .trial import has_shape
 
 Supply = Callable[[Sequence[KernelParam]], Sequence[Any]]
 
@@ -270,7 +270,7 @@ def stable(value: Any, depth: int = 6) -> str:
         return f"set({','.join(sorted(stable(v, depth - 1) for v in value))})"
     if isinstance(value, (types.ModuleType, type)):
         return value.__name__
-    if is_array(value) and not isinstance(value, np.generic):
+    if has_shape(value) and not isinstance(value, np.generic):
         return f"array({tuple(value.shape)},{value.dtype})"
     if isinstance(value, types.FunctionType):
         return text_of_function(value)

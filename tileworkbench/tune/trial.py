@@ -57,7 +57,7 @@ class Inputs:
         if callable(reference):
             copies = copied(args)
             returned = as_list(reference(*copies))
-            expected = Expected(tuple(returned), tuple(x if is_array(x) else None for x in copies))
+            expected = Expected(tuple(returned), tuple(x if has_shape(x) else None for x in copies))
         elif reference is not None:
             expected = Expected(tuple(as_list(reference)), (None,) * len(args))
         return Inputs(uuid.uuid4().hex, pickle.dumps((tuple(args), expected), protocol=5), expected is not None)
@@ -217,18 +217,19 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, TileError) else f"{type(error).__name__}: {error}"
 
 
-def is_array(value: Any) -> bool:
+def has_shape(value: Any) -> bool:
+    """Whether a value has a shape and a dtype: arrays and tensors wherever they are, and NumPy's numbers."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def copied(values: Sequence[Any]) -> list[Any]:
     """Copies of the arrays among `values`; the rest as it is."""
-    return [x.clone() if library_of(x) == "torch" else x.copy() if is_array(x) and hasattr(x, "copy") else x for x in values]
+    return [x.clone() if library_of(x) == "torch" else x.copy() if has_shape(x) and hasattr(x, "copy") else x for x in values]
 
 
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays hold the same bits; True for values that are none."""
-    if not (is_array(a) and is_array(b)):
+    if not (has_shape(a) and has_shape(b)):
         return True
     if library_of(a) == library_of(b) == "torch" and a.device == b.device:
         return bool((a == b).all()) if a.shape == b.shape else False
