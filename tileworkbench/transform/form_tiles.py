@@ -26,12 +26,13 @@ def form_tiles(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with forms of the tiles that matrix units of compute capability `arch` read."""
 
     def change(node: Node) -> Node:
-        return _formed(node, arch) if isinstance(node, Launch) else node
+        return formed(node, arch) if isinstance(node, Launch) else node
 
     return rewrite(kernel, change)
 
 
-def _formed(launch: Launch, arch: int) -> Launch:
+def formed(launch: Launch, arch: int) -> Launch:
+    """`launch` with the forms of its tiles."""
     nodes = [n for stmt in launch.body for n in walk(stmt)]
     products = [n for n in nodes if isinstance(n, Gemm)]
     if not products:

@@ -199,7 +199,8 @@ def _timed(torch: Any, clock: turns.Clock, case: Case, sets: list[Set], machine:
     except Exception as error:  # whatever goes wrong is a row of the table
         said = report(program.kernel, machine, {})
         return replace(made, predicted=predictions(said), note=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"), None
-    made = replace(made, predicted=predictions(report(kernel.ir, machine, {}, registers=kernel.n_regs)), registers=kernel.n_regs)
+    said = report(kernel.ir, machine, {}, compiled=kernel.resources.compiled_for(machine))
+    made = replace(made, predicted=predictions(said), registers=kernel.n_regs)
     if verdict.why:
         return replace(made, note=f"WRONG: {verdict.why}"), None
     launches = [_launch(kernel, tensors) for tensors in sets]
