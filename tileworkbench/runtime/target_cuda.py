@@ -212,7 +212,7 @@ class Compiled:
     def resources(self, machine: Machine | None = None) -> Resources:
         """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
         by = f"{self._facts['compiler']} for {self.arch}"
-        return resources_of(self.plan.kernels, self.kernels, machine or self.machine(), by)
+        return resources_of(self.plan.kernels, self.kernels, machine or self.machine(), by, self.arch)
 
     def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
         """The blocks of each launch that fit on a multiprocessor."""
