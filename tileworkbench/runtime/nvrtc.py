@@ -32,6 +32,7 @@ FILE = "kernel.cu"
 STANDARD = "--std=c++17"
 MINIMAL = "--minimal"  # without textures and the like: halves the time
 SINCE_MINIMAL = (12, 4)
+LINE_INFO = "--generate-line-info"  # takes a fifteenth of the time, so only who looks at lines asks for it
 REPORT = "--ptxas-options=-v"  # asks for the resources of each kernel, spills among them
 OK, INVALID_OPTION = 0, 5
 _WHEELS = ("cu[0-9]*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
@@ -45,7 +46,10 @@ _NOTHING = 'extern "C" __global__ void nothing() {}'
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included; `lines` as `ptx_lines` gives them."""
+    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included.
+
+    `lines`, where LINE_INFO was among the flags: as `ptx_lines` gives them.
+    """
 
     arch: str
     cubin: bytes
@@ -198,16 +202,16 @@ def compile_text(text: str, arch: str, flags: Sequence[str] = (), lines: Mapping
     """
     compiler = require_nvrtc()
     arch = parse_arch(arch, compiler.architectures())
-    options = [f"--gpu-architecture={arch}", STANDARD, "--generate-line-info", *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
+    options = [f"--gpu-architecture={arch}", STANDARD, *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
     code, log, cubin, ptx = compiler.compile(text, [*options, REPORT])
     if code == OK:
-        return Made(arch, cubin, log, compiler.name, ptx_lines(ptx))
+        return Made(arch, cubin, log, compiler.name, ptx_lines(ptx) if LINE_INFO in options else ())
     if code == INVALID_OPTION:
         raise CompilerError(
             f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}"
         )
     if not any("error" in d.severity for d in diagnostics.parse(log)):  # the report of resources hides what the assembler has to say
-        log = compiler.compile(text, options)[1] or log
+        log = compiler.compile(text, [*options, LINE_INFO])[1] or log
     raise _fault(log, text, lines or {}, compiler.name, arch)
 
 
