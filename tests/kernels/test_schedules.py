@@ -26,7 +26,7 @@ __all__ = ["fresh_cache", "session_cache"]
 HOPPER, EMULATED = "cuda:sm_90a", "emulate:sm_90a"
 ONE = {"block_m": 128, "block_n": 256, "block_k": 64, "stages": 4, "threads": 256, "panel": 8, "cluster_n": 1, "cluster_m": 1, "split_k": 1}
 TWO = {"block_m": 128, "block_n": 128, "stages": 2, "threads": 256, "in_turn": False}
-QUICK = replace(searching.PLAN, settings=Settings(warmup_ms=0.0, rep_ms=0.0, runs=3, atol=0.05))
+QUICK = replace(searching.PLAN, settings=Settings(warmup_ms=0.0, rep_ms=0.0, runs=3, atol=0.05), early_stop_factor=None)
 
 
 # ------------------------------------------------------------------------------------------- spaces
