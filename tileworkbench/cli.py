@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     # what follows these two is not ours to read: `main` passes it on, and they stand here to be listed
     commands.add_parser("lab", help="open the lessons in JupyterLab", usage="tileworkbench lab [options of jupyter lab]")
     commands.add_parser(
-        "bench", help="benchmarks", usage="tileworkbench bench latency|interaction|predictions|cpu|gpu|model [--json FILE] [--repeat N]"
+        "bench", help="benchmarks", usage="tileworkbench bench latency|interaction|predictions|cpu|gpu|model|schedules [--json FILE] [--repeat N]"
     )
     return parser
 

@@ -105,7 +105,7 @@ def test_choosing_a_line_lights_it_in_the_pipeline(kernel: JITKernel, opened: Op
     page = opened(twins(kernel, machine_code=False), pipeline(kernel.report(H200), kernel.ir))
     line_with(page, "T.copy(A[").click()
     lit = page.locator("svg .twb-lit")
-    assert lit.count() > 0 and lit.first.get_attribute("data-key").startswith("gemm.py:")
+    assert lit.count() > 0 and lit.first.get_attribute("data-key").startswith("tile_product.py:")
 
 
 def test_passes_by_keyboard(kernel: JITKernel, opened: Open, serious: Any) -> None:

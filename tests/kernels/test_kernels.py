@@ -13,6 +13,8 @@ from tileworkbench.base.cpu import AVX2, GENERIC, host_isa
 from tileworkbench.base.dtypes import DType
 from tileworkbench.codegen import openmp
 from tileworkbench.frontend.prim_func import PrimFunc
+from tileworkbench.ir.node import walk
+from tileworkbench.ir.stmt import Copy, Gemm
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
 from tileworkbench.runtime import target_c
 from tileworkbench.runtime.jit import compile
@@ -201,3 +203,11 @@ def test_textbook_flops() -> None:
     assert gemm.flops(2, 3, 4) == 48
     assert attention.flops(1, 2, 8, 4) == 2 * attention.flops(1, 2, 8, 4, causal=True) == 4 * 2 * 64 * 4
     assert softmax.flops(3, 5) == 60
+
+
+def test_a_product_in_parts_takes_the_steps_of_a_whole_one() -> None:
+    """Both walk along k by one helper, so what is learnt of one holds for the other: the statements of a step are the same lines."""
+    whole = gemm.scheduled(128, 128, 128, gemm.Schedule(64, 64, 32), "float32")
+    parts = gemm.scheduled(128, 128, 128, gemm.Schedule(64, 64, 32, threads=128, split_k=2), "float32")
+    steps = [[(s.span.file, s.span.line) for s in walk(p.kernel) if isinstance(s, Copy | Gemm) and s.span] for p in (whole, parts)]
+    assert len(steps[0]) == 4 and steps[0][:3] == steps[1][:3]

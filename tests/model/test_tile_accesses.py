@@ -21,7 +21,7 @@ def test_a_product_has_its_copies_and_reads() -> None:
     assert (b.buffer, b.rows, b.columns, b.bits) == ("B_tile", 32, 64, 16)
     for tile in (a, b):
         assert [(x.name[:6], x.times, x.is_write) for x in tile.accesses] == [("T.copy", 16, True), ("T.gemm", 16, False)]
-        assert all(x.span is not None and "gemm.py" in x.span.where for x in tile.accesses)
+        assert all(x.span is not None and "tile_product.py" in x.span.where for x in tile.accesses)
         assert tile.notes == ()
     # a row of A is 64 bytes: eight of them span 512 bytes and meet each bank twice as often as there are phases of four
     read = a.accesses[1].wavefronts(a.plain)

@@ -12,6 +12,7 @@ from tileworkbench.model.placement import layouts_of
 from tileworkbench.notebook.applying import layout_applied
 from tileworkbench.runtime import toolchain
 from tileworkbench.runtime.nvrtc import find_nvrtc
+from tileworkbench.runtime.target_emulate import Emulated
 from tileworkbench.views.layout_finder import finder_view
 
 needs_nvrtc = pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed")
@@ -163,3 +164,22 @@ def test_a_waterfall_of_an_emulated_run_knows_its_conflicts(laptop: Any) -> None
     assert excess > 0 and report.excess.wavefronts == excess
     plain = laptop.run(f"%%tile --target emulate:sm_90a --show summary -o\n{TURN}")
     assert plain.value.report.excess is None
+
+
+@needs_compiler
+def test_one_more_run_of_an_emulated_cell_serves_all_its_views(laptop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each shows what it would have shown alone: a run that is written down counts as others do."""
+    runs: list[dict[str, Any]] = []
+    plain = Emulated.run
+
+    def told(self: Emulated, call: Any, **how: Any) -> Any:
+        runs.append(how)
+        return plain(self, call, **how)
+
+    monkeypatch.setattr(Emulated, "run", told)
+    ran = laptop.run(f"%%tile --target emulate:sm_90a --show waterfall,pipeline,banks -o\n{TURN}")
+    assert ran.success, ran.text
+    assert [(how.get("count"), how.get("requests"), how.get("record")) for how in runs] == [(None, None, None), (True, True, 0)]
+    seen, kernel = ran.value.emulation, ran.value.last.kernel
+    assert seen.counts.by_line == kernel.count(laptop["A"]).by_line and seen.accesses == kernel.accesses(laptop["A"])
+    assert seen.timeline.events == kernel.timeline(laptop["A"]).events and ran.value.report.excess.wavefronts == 896

@@ -101,6 +101,13 @@ class FakeArray:
     def get(self) -> np.ndarray[Any, Any]:
         return self.host.copy()
 
+    def copy(self) -> FakeArray:
+        return FakeArray(self.host.copy(), self.device.id)
+
+    @property
+    def nbytes(self) -> int:
+        return self.host.nbytes
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {**self.host.__array_interface__, "stream": 1}

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #define API __attribute__((visibility("default"))) int
-enum { OK = 0, INVALID = 1, NOT_FOUND = 500, BAD_CONTEXT = 201 };
+enum { OK = 0, INVALID = 1, NOT_FOUND = 500, BAD_CONTEXT = 201, NOT_READY = 600 };
 
 typedef struct { int id; char pad[4]; unsigned value[16]; } Attribute;
 typedef struct { unsigned grid[3], block[3], shared; uint64_t stream; const Attribute *attrs; unsigned count; } Config;
 
 /* what tests read and set */
-static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced, event_stream, profiling, profiled;
+static int launches, encoded, loaded, next_answer, sync_answer, devices = 1, capturing, synced, event_stream, profiling, profiled, held, early;
 static Config last;
 static Attribute attrs[4];
 static uint64_t function, function_shared[8];
@@ -23,7 +23,7 @@ static unsigned status;
 API fake_expect(const unsigned *given, unsigned count) { memcpy(sizes, given, count * 4); size_count = count; return OK; }
 API fake_set(const char *name, int value) {
   struct { const char *name; int *at; } known[] = {{"answer", &next_answer}, {"sync", &sync_answer}, {"devices", &devices}, {"capturing", &capturing},
-    {"status", (int *)&status}, {"launches", &launches}, {"encoded", &encoded}, {"loaded", &loaded}, {"synced", &synced}, {"profiled", &profiled}};
+    {"status", (int *)&status}, {"launches", &launches}, {"encoded", &encoded}, {"loaded", &loaded}, {"synced", &synced}, {"profiled", &profiled}, {"held", &held}, {"early", &early}};
   for (unsigned i = 0; i < sizeof known / sizeof *known; ++i) if (!strcmp(known[i].name, name)) { *known[i].at = value; return OK; }
   if (!strcmp(name, "context")) { current = (uint64_t)value; return OK; }
   return NOT_FOUND;
@@ -31,6 +31,7 @@ API fake_set(const char *name, int value) {
 API fake_get(const char *name) {
   if (!strcmp(name, "launches")) return launches;
   if (!strcmp(name, "profiled")) return profiled;
+  if (!strcmp(name, "held")) return held;
   if (!strcmp(name, "encoded")) return encoded;
   if (!strcmp(name, "loaded")) return loaded;
   if (!strcmp(name, "synced")) return synced;
@@ -63,7 +64,7 @@ API cuDevicePrimaryCtxRetain(uint64_t *c, int d) { *c = 1000u + (unsigned)d; ret
 API cuCtxGetCurrent(uint64_t *c) { *c = current; return OK; }
 API cuCtxSetCurrent(uint64_t c) { current = c; ++set_count; return OK; }
 API cuCtxGetDevice(int *d) { if (!current) return BAD_CONTEXT; *d = (int)current - 1000; return OK; }
-API cuModuleLoadData(uint64_t *m, const void *image) { if (memcmp(image, "\177ELF", 4)) return INVALID; ++loaded; *m = 77; return current ? OK : BAD_CONTEXT; }
+API cuModuleLoadData(uint64_t *m, const void *image) { if (memcmp(image, "\177ELF", 4) && memcmp(image, ".version", 8)) return INVALID; ++loaded; *m = 77; return current ? OK : BAD_CONTEXT; }
 API cuModuleGetFunction(uint64_t *f, uint64_t m, const char *name) { static uint64_t next = 8; (void)m; (void)name; *f = next++; return OK; }
 API cuModuleGetGlobal_v2(uint64_t *p, size_t *size, uint64_t m, const char *name) { (void)m; (void)name; *p = (uint64_t)&status; *size = 4; return OK; }
 API cuFuncSetAttribute(uint64_t f, int a, int v) { if (a == 8) function_shared[f & 7] = (uint64_t)v; return OK; }
@@ -74,6 +75,7 @@ API cuProfilerStop(void) { profiling = 0; return OK; }
 API cuEventCreate(uint64_t *e, unsigned flags) { (void)flags; *e = 90; return OK; }
 API cuEventRecord(uint64_t e, uint64_t s) { (void)e; event_stream = (int)s; return OK; }
 API cuEventSynchronize(uint64_t e) { (void)e; return OK; }
+API cuEventQuery(uint64_t e) { (void)e; return early > 0 ? (--early, OK) : NOT_READY; }
 API cuEventDestroy_v2(uint64_t e) { (void)e; return OK; }
 API cuEventElapsedTime(float *ms, uint64_t a, uint64_t b) { (void)a; (void)b; *ms = 0.25f; return OK; }
 API cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { memcpy(to, (const void *)from, n); return OK; }
@@ -89,6 +91,14 @@ API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address,
   for (unsigned i = 0; i < rank && i < 3; ++i) { out[6 + i] = dims[i]; out[12 + i] = box[i]; }
   for (unsigned i = 0; i + 1 < rank && i < 3; ++i) out[9 + i] = strides[i];
   ++encoded;
+  return OK;
+}
+API cuLaunchKernel(uint64_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, uint64_t stream,
+                   void **params, void **extra) {
+  (void)f; (void)gx; (void)gy; (void)gz; (void)bx; (void)by; (void)bz; (void)shared; (void)extra;
+  if (!current) return BAD_CONTEXT;
+  held += *(uint64_t *)params[0] / 1000;
+  event_stream = (int)stream;
   return OK;
 }
 API cuLaunchKernelEx(const Config *config, uint64_t f, void **params, void **extra) {

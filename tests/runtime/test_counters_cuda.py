@@ -18,8 +18,9 @@ from tileworkbench.model.counters import Counters
 from tileworkbench.runtime import counting_process, ncu, targets
 from tileworkbench.runtime.counters_cuda import by_call, count_calls
 from tileworkbench.runtime.ncu import METRICS, Launched, find_ncu, read_csv, why_not
-from tileworkbench.runtime.saved_calls import READER, load_calls, save_calls
+from tileworkbench.runtime.saved_calls import READER, is_in_memory, load_calls, save_calls
 from tileworkbench.runtime.target_cuda import CudaTarget
+from tileworkbench.tune.trial import has_shape
 
 NAMES = ("DRAM read", "DRAM written", "L2 sectors read")
 HEAD = ",".join(f'"{c}"' for c in ("ID", "Kernel Name", *(METRICS[n] for n in NAMES)))
@@ -154,6 +155,11 @@ def test_calls_travel_and_are_made_between_two_readings(
     assert events == ["read, 1 launched, 0 watched", "read, 2 launched, 1 watched"]
     pointers = driver.arguments("QQQfq")
     assert pointers[1] == pointers[2] != pointers[0] and pointers[3:] == (1.5, 256)
+
+
+def test_a_number_of_numpy_is_no_array_to_fetch() -> None:
+    """It has a shape and a dtype, which a tuner copies and compares it by, and no bytes that a saved call would have to bring."""
+    assert [(has_shape(x), is_in_memory(x)) for x in (np.ones(3), np.float32(2), 2.0)] == [(True, True), (True, False), (False, False)]
 
 
 def test_arguments_with_gaps_are_refused(driver: FakeDriver, call: Any, tmp_path: Path) -> None:

@@ -107,3 +107,21 @@ def test_a_signalling_nan_equals_a_nan() -> None:
     """Memory that nobody wrote may hold one; NumPy warns when it converts it."""
     signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
     assert_close(signalling, np.array([np.nan], np.float32))
+
+
+@pytest.mark.parametrize("kinds", [("numpy", "numpy"), ("torch", "torch"), ("torch", "numpy")])
+def test_the_worst_element_is_found_whatever_the_library(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared piece by piece: the worst of all pieces, and its place in the whole."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("tileworkbench.runtime.profiler.PIECE", 100)
+    wanted = np.linspace(1, 2, 30 * 41).reshape(30, 41)
+    got = wanted.copy()
+    got[3, 3], got[29, 40], got[20, 7] = 0.0, np.nan, np.inf
+    as_kind = {"numpy": lambda x: x, "torch": torch.tensor}
+    pair = [as_kind[kind](x) for kind, x in zip(kinds, (got, wanted), strict=True)]
+    with pytest.raises(ExpectationError, match=r"differs in 3 of 1230 elements, most at \(20, 7\): got inf, expected 1.672"):
+        assert_close(*pair)
+    pair[0][20, 7], pair[0][29, 40] = wanted[20, 7], wanted[29, 40]
+    with pytest.raises(ExpectationError, match=r"differs in 1 of 1230 elements, most at \(3, 3\): got 0, expected 1.1"):
+        assert_close(*pair)
+    assert_close(*pair, max_mismatched_ratio=1e-3)

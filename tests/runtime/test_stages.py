@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from pathlib import Path
 
 import pytest
 
@@ -53,11 +54,16 @@ def test_all_stages_are_there(kernel: JITKernel) -> None:
     assert not any(s.why for s in stages)
 
 
-def test_the_program_is_the_function_in_its_file(kernel: JITKernel) -> None:
+def test_the_program_is_its_functions_in_their_files(kernel: JITKernel) -> None:
     program = stages_of(kernel, machine_code=False)[0]
-    assert program.lines[0].strip() == "@T.prim_func" and program.lines[-1].strip().startswith("T.copy(acc, C[")
-    file = next(iter(program.twins.values()))[0].file
-    assert [linecache.getline(file, n).rstrip("\n") for n in program.numbers] == list(program.lines)
+    assert program.lines[0].strip() == "@T.prim_func" and program.lines[-1].strip().startswith("T.gemm(")
+    known = [(line, spans[0].file) for line, spans in program.twins.items()]
+    own, macros = dict.fromkeys(file for _, file in known)
+    assert Path(own).name == "gemm.py" and Path(macros).name == "tile_product.py", "what a macro wrote stands below, in the macro's file"
+    behind = program.lines.index("@T.macro")
+    assert program.lines[behind - 1].strip().startswith("T.copy(acc, C[")
+    for file, lines in ((own, range(behind)), (macros, range(behind, len(program.lines)))):
+        assert [linecache.getline(file, program.number(i + 1)).rstrip("\n") for i in lines] == [program.lines[i] for i in lines]
 
 
 def test_one_line_has_twins_in_every_stage(kernel: JITKernel) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tileworkbench.runtime.compiling import build
 from tileworkbench.runtime.kernel import JITKernel
 from tileworkbench.tune import sandbox
 from tileworkbench.tune.sandbox import run_trial, stop_trials
-from tileworkbench.tune.trial import Inputs, Outcome, Settings, Trial
+from tileworkbench.tune.trial import Inputs, Outcome, Settings, Trial, calls_of
 
 QUICK = Settings(warmup_ms=0.0, rep_ms=0.0, runs=3)
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,3 +220,27 @@ def _lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_calls_take_sets_of_arguments_in_turns() -> None:
+    """So many that a cache holds none of them when its turn comes; each a copy, and no more than a few."""
+    seen: list[int] = []
+    a = array(1000)
+
+    def kernel(x: Any) -> None:
+        seen.append(x.__array_interface__["data"][0])
+
+    call = calls_of(kernel, (a,), rotate_bytes=3 * a.nbytes)  # type: ignore[arg-type]  # all that is asked of a kernel
+    for _ in range(6):
+        call()
+    assert len(set(seen)) == 3 and seen[:3] == seen[3:] and a.__array_interface__["data"][0] not in seen
+    seen.clear()
+    one = calls_of(kernel, (a,), rotate_bytes=0)  # type: ignore[arg-type]
+    one(), one()
+    assert len(set(seen)) == 1
+
+
+def test_a_trial_rotates_and_is_still_checked() -> None:
+    settings = replace(QUICK, rotate_bytes=1 << 12)
+    ran = run_trial(Trial.of(mode("right"), Inputs.of((array(),), twice), settings=settings))
+    assert (ran.status, len(ran.times_ms)) == ("ran", 3)

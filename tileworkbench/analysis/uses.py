@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..ir.device import DeviceCall, Registers
 from ..ir.explicit import Push, TensorMove
-from ..ir.expr import AddressOf, Buffer, Load, Var
+from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Load, Select, Unary, Var
 from ..ir.lowered import Address, Apart, AtomicOp, CopyElements, Declare, Element, GemmCall, Grid, LoadVector, Loop, SetElement, StoreVector
 from ..ir.node import Node, walk
 from ..ir.send import SendTile
@@ -32,12 +32,22 @@ class Uses:
         return self.used - self.bound
 
 
+_SILENT = frozenset((Binary, Buffer, Cast, Const, Select, Unary))
+"""Most of what there is: says nothing itself."""
+
+
 def uses(nodes: Node | Iterable[Node]) -> Uses:
     """What `nodes` and everything below them use."""
     out = Uses()
     for node in (nodes,) if isinstance(nodes, Node) else nodes:
         factors: set[int] = set()  # where products and copies only read
         for n in walk(node):
+            kind = n.__class__
+            if kind is Var:
+                out.used.add(n)  # type: ignore[arg-type]  # `kind` says so
+                continue
+            if kind in _SILENT:
+                continue
             if isinstance(n, GemmCall):
                 factors |= {id(n.a), id(n.b)}
             elif isinstance(n, DeviceCall) and n.name == "twb_cp_async":
@@ -51,8 +61,6 @@ def uses(nodes: Node | Iterable[Node]) -> Uses:
 
 def _add(node: Node, out: Uses) -> None:
     match node:
-        case Var():
-            out.used.add(node)
         case Load(buffer) | Element(buffer) | Print(buffer=Buffer() as buffer):
             out.read.add(buffer)
         case AddressOf(buffer) | Address(buffer) | AtomicOp(_, buffer) | Registers(buffer):

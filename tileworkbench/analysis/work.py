@@ -93,6 +93,10 @@ def _cost(node: Node, lanes: int) -> float:
                 operations += SLOW_OPERATIONS if op in ("div", "pow") else 1
             case Cast() | Select():
                 operations += 1
+            case LibraryCall(name, (_, _, _, Const(count), _)) if name.startswith("twb_dots_"):
+                elements = int(name.rpartition("_")[2]) * int(count)
+                operations += 2 * elements / LANES
+                total += elements * 2 / BYTES_PER_NS
             case LibraryCall(name, args):
                 sizes = [int(a.value) for a in args if isinstance(a, Const) and a.dtype.is_int]
                 operations += max(sizes, default=SLOW_OPERATIONS) / LANES * (SLOW_OPERATIONS if "_exp2_row_" in name else 1)

@@ -40,18 +40,18 @@ def _later(module: str) -> Callable[..., Findings]:
 
 BENCHES: dict[str, Callable[[int], Findings]] = {name: _later(name) for name in ("interaction", "latency", "predictions")}
 BENCHES["model"] = _later("gpu.model")
-WITH_GROUPS: dict[str, Callable[..., Findings]] = {"cpu": _later("cpu.table"), "gpu": _later("gpu.table")}
+ON_A_GPU = {"gpu": _later("gpu.table"), "schedules": _later("gpu.schedules")}
 LENIENT = ("interaction",)  # they fail the command with --strict only: their figures hang on how busy the machine is
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark that the command line names; 0 if every figure is within its limit."""
     parser = argparse.ArgumentParser(prog="python -m tileworkbench.bench", description="Measure this package on this machine.")
-    parser.add_argument("name", choices=sorted({**BENCHES, **WITH_GROUPS}), help="what to measure")
+    parser.add_argument("name", choices=sorted({"cpu", *BENCHES, *ON_A_GPU}), help="what to measure")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement; the median counts")
     parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
-    parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu` or `gpu`; may be given several times")
+    parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu`, `gpu`, `schedules`; repeatable")
     parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
     parser.add_argument("--compare", nargs=2, metavar="FILE", help="run nothing: say which rows of `cpu` hold in two files of separate runs")
     parser.add_argument("--compile-only", metavar="ARCH", help="of `gpu`: what the compiler makes of its kernels for sm_90a, say; needs no GPU")
@@ -59,13 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
     found: Findings
     if asked.compare:
         found = compare(*asked.compare)
-    elif asked.name == "gpu":
+    elif asked.name in ON_A_GPU:
         try:
-            found = _later("gpu.compiled")(asked.only, asked.compile_only) if asked.compile_only else WITH_GROUPS["gpu"](asked.only, asked.json)
-        except UnsupportedError as error:
+            found = _later("gpu.compiled")(asked.only, asked.compile_only) if asked.compile_only else ON_A_GPU[asked.name](asked.only, asked.json)
+        except (UnsupportedError, ValueError) as error:
             parser.error(str(error))
-    elif asked.name in WITH_GROUPS:
-        found = WITH_GROUPS[asked.name](asked.only, asked.threads, 3 * asked.repeat)
+    elif asked.name == "cpu":
+        found = _later("cpu.table")(asked.only, asked.threads, 3 * asked.repeat)
     else:
         found = BENCHES[asked.name](asked.repeat)
     print(found.table())

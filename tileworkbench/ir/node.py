@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
+from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar
 
 from ..base.span import Span
@@ -28,7 +29,12 @@ class Node:
 
 
 # fields of these types hold no nodes
-_PLAIN = frozenset(("str", "int", "bool", "DType", "int | None", "int | float | bool", "int | float | None", "tuple[int, ...]", "tuple[str, ...]"))
+_PLAIN = frozenset((
+    "str", "int", "bool", "DType", "int | None", "int | float | bool", "int | float | None",
+    "tuple[int, ...]", "tuple[int, int]", "tuple[int, int, int]", "tuple[str, ...]", "tuple[tuple[str, str], ...]",
+))  # fmt: skip
+# fields of these types always hold one node, those of the others one, none or a tuple
+_ONE = frozenset(("Expr", "Buffer", "Region", "Var", "Address"))
 
 
 class _Slots(dict[type[Node], tuple[str, ...]]):
@@ -40,7 +46,18 @@ class _Slots(dict[type[Node], tuple[str, ...]]):
         return names
 
 
-_node_slots = _Slots()
+class _Below(dict[type[Node], Callable[[Any], tuple[Node, ...]] | None]):
+    """For each class of nodes that holds two or more of them and nothing else, how to get them, the last one first."""
+
+    def __missing__(self, kind: type[Node]) -> Callable[[Any], tuple[Node, ...]] | None:
+        names = _node_slots[kind]
+        types = {f.name: f.type for f in fields(kind)}
+        get = attrgetter(*reversed(names)) if len(names) > 1 and all(types[name] in _ONE for name in names) else None
+        self[kind] = get
+        return get
+
+
+_node_slots, _nodes_below = _Slots(), _Below()
 
 
 @cache
@@ -62,22 +79,24 @@ def children(node: Node) -> list[Node]:
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first, in program order."""
-    stack, slots = [node], _node_slots
+    stack, slots, getters = [node], _node_slots, _nodes_below
     while stack:
         top = stack.pop()
         yield top
-        names = slots[top.__class__]
+        kind = top.__class__
+        names = slots[kind]
         if not names:
             continue
-        below: list[Node] = []  # `children`, written out: most of the passes' time is spent here
-        for name in names:
+        get = getters[kind]
+        if get is not None:
+            stack += get(top)
+            continue
+        for name in reversed(names):  # `children`, written out: most of the passes' time is spent here
             value = getattr(top, name)
             if value.__class__ is tuple:
-                below += [item for item in value if isinstance(item, Node)]
+                stack += [item for item in reversed(value) if isinstance(item, Node)]
             elif isinstance(value, Node):
-                below.append(value)
-        below.reverse()
-        stack += below
+                stack.append(value)
 
 
 def rewrite(node: N, change: Callable[[Node], Node | tuple[Node, ...] | None]) -> N:
@@ -86,48 +105,46 @@ def rewrite(node: N, change: Callable[[Node], Node | tuple[Node, ...] | None]) -
     `change(node)` returns the node itself for "unchanged", another node, or (for a statement in a body) a tuple of
     statements to put in its place; `None` and `()` remove it.
     """
-    result = _rewrite(node, change)
+    slots = _node_slots
+
+    def at(node: Node) -> Any:
+        return change(map_children(node, at) if slots[node.__class__] else node)
+
+    result = at(node)
     if not isinstance(result, Node):
         raise TypeError(f"the root {type(node).__name__} cannot become {result!r}")
     return result  # type: ignore[return-value]  # a root keeps its role
 
 
-def _rewrite(node: Node, change: Callable[[Node], Any]) -> Any:
-    return change(map_children(node, lambda child: _rewrite(child, change)))
-
-
 def map_children(node: N, change: Callable[[Node], Any]) -> N:
     """`node` with `change` applied to each direct child; `node` itself if none changed."""
-    names = _node_slots[node.__class__]
-    if not names:
-        return node
-    updates: dict[str, Any] = {}
-    for name in names:
+    updates: dict[str, Any] | None = None
+    for name in _node_slots[node.__class__]:
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if value.__class__ is tuple:
+            new = _map_tuple(value, change) if value else value
+        elif isinstance(value, Node):
             new = change(value)
-            if new is not value:
-                updates[name] = new
-        elif value.__class__ is tuple and value:
-            items = _map_tuple(value, change)
-            if items is not value:
-                updates[name] = items
-    if not updates:
-        return node
-    return replace(node, **updates)
+        else:
+            continue
+        if new is not value:
+            if updates is None:
+                updates = {}
+            updates[name] = new
+    return node if updates is None else replace(node, **updates)
 
 
 def _map_tuple(value: tuple[Any, ...], change: Callable[[Node], Any]) -> tuple[Any, ...]:
+    made = [change(item) if isinstance(item, Node) else item for item in value]
+    if all(map(is_, made, value)):
+        return value
     out: list[Any] = []
-    changed = False
-    for item in value:
-        new = change(item) if isinstance(item, Node) else item
-        changed |= new is not item
-        if isinstance(new, tuple):
+    for new in made:
+        if new.__class__ is tuple:
             out.extend(new)
         elif new is not None:
             out.append(new)
-    return tuple(out) if changed else value
+    return tuple(out)
 
 
 def replace(node: N, **updates: Any) -> N:

@@ -17,7 +17,9 @@ from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..language.tile import GemmWarpPolicy
 from ..runtime.kernel import JITKernel
+from . import tuned
 from .choice import compiled, gpu_of, has_wgmma, shared_bytes
+from .spaces import attention_space
 
 LOG2_E = 1.4426950408889634
 _NEAR = 1 << 20  # bytes of K and V of one head from which on they do not stay in L2 beside what a block needs
@@ -43,10 +45,13 @@ def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bo
     """Queries enough that each tile of K and V is read for much work, and keys enough that the second product reads rows of 512 bytes.
 
     Tiles of K and V are at most 64 KiB: with their scores they stay in L2. A walk over more K and V than a core keeps near is worth twice as many
-    queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing. For a GPU see `gpu_schedule`.
+    queries. Causal blocks of a short sequence are smaller, as half of the tile at the diagonal is computed for nothing. For a GPU what a search chose
+    for these sizes (`tuned`), else `gpu_schedule`.
     """
     if arch := gpu_of(target):
-        return gpu_schedule(seq, dim, dtype, arch, causal)
+        key = tuned.attention_key(seq, dim, dtype, causal)
+        found = tuned.find(key, target, arch, lambda: attention_space(seq, dim, dtype, causal, target=target))
+        return Schedule(**found) if found is not None else gpu_schedule(seq, dim, dtype, arch, causal)
     size = DType(dtype).bits // 8
     most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size >= _NEAR else 256
     return Schedule(_share(seq, most), _share(seq, max(16, min(most, 512 // size, 65536 // (dim * size)))))

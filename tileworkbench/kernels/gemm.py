@@ -17,9 +17,12 @@ from .. import language as T
 from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.kernel import JITKernel
+from . import tuned
 from .choice import compiled, gpu_of, has_wgmma, shared_bytes
-from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, choose
+from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, cheapest
+from .spaces import gemm_space
 from .split_gemm import split_program
+from .tile_product import add_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,18 @@ FEW_ROWS = 256
 def default_schedule(
     m: int, n: int, k: int, dtype: str = "float32", blocks: int = 2, *, target: Any = None, is_nt: bool = False, may_split: bool = True
 ) -> Schedule:  # fmt: skip
-    """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each; for a GPU see `gpu_schedule`.
+    """Tiles for a CPU core, in at least `blocks` blocks (one for each core) where the result has 64 columns for each.
+
+    For a GPU what a search chose for these sizes (`tuned`), else `gpu_schedule`.
 
     A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
     Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory. Four bytes an element mean vector registers.
     """
     if arch := gpu_of(target):
-        return gpu_schedule(m, n, k, dtype, arch, is_nt, may_split)
+        found = tuned.find(
+            tuned.gemm_key(m, n, k, dtype, is_nt), target, arch, lambda: gemm_space(m, n, k, dtype, target=target, is_nt=is_nt, may_split=may_split)
+        )
+        return Schedule(**found) if found is not None else gpu_schedule(m, n, k, dtype, arch, is_nt, may_split)
     rows = _fit(m, 2048)
     size = DType(dtype).bits // 8
     if rows > FEW_ROWS and size >= 4:
@@ -105,6 +113,13 @@ def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str, is_nt: bool = Fa
     With wgmma a row of a tile is a swizzled row of 128 bytes, and tiles fill shared memory in stages; 128 x 256 reads least of it. With mma.sync
     four warps share 128 x 128. Up to 64 rows of A are one tile: then weights come in long rows, since their bytes are what takes the time.
     """
+    return gpu_schedules(m, n, k, dtype, arch, 1, is_nt, may_split)[0]
+
+
+def gpu_schedules(
+    m: int, n: int, k: int, dtype: str, arch: str, count: int, is_nt: bool = False, may_split: bool = True
+) -> list[Schedule]:  # fmt: skip
+    """The `count` schedules that cost least by the rule's count, the cheapest first; fewer where the rule knows no more."""
     size = DType(dtype).bits // 8
     groups = has_wgmma(arch)
     tiles: tuple[GpuTile, ...] = GROUP_TILES if groups else WARP_TILES
@@ -115,9 +130,9 @@ def gpu_schedule(m: int, n: int, k: int, dtype: str, arch: str, is_nt: bool = Fa
         rows = next(r for r in (16, 32, 64) if m <= r)
         if rows == 16 and groups:
             tile, row_bytes, stages = SIXTEEN
-            return Schedule(tile.m, tile.n, min(row_bytes // size, _fit(k, row_bytes // size)), stages, tile.threads)
-        return _staged(Choice(GpuTile(rows, 64, 128, 1.0)), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)
-    return _staged(choose(Product(m, n, k, size, is_nt, may_split), tiles, arch), depth, size, arch, PANEL)
+            return [Schedule(tile.m, tile.n, min(row_bytes // size, _fit(k, row_bytes // size)), stages, tile.threads)]
+        return [_staged(Choice(GpuTile(rows, 64, 128, 1.0)), min(FEW_ROWS_BYTES // size, _fit(k, FEW_ROWS_BYTES // size)), size, arch, 0)]
+    return [_staged(choice, depth, size, arch, PANEL) for choice in cheapest(Product(m, n, k, size, is_nt, may_split), tiles, arch, count)]
 
 
 def _staged(choice: Choice, depth: int, size: int, arch: str, panel: int) -> Schedule:
@@ -146,12 +161,7 @@ def program(
             acc = T.alloc_fragment((block_m, block_n), sum_dtype)
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
-                T.copy(A[by * block_m, ko * block_k], A_tile)
-                if is_nt:
-                    T.copy(B[bx * block_n, ko * block_k], B_tile)
-                else:
-                    T.copy(B[ko * block_k, bx * block_n], B_tile)
-                T.gemm(A_tile, B_tile, acc, transpose_B=is_nt)
+                add_product(A, B, A_tile, B_tile, acc, by, bx, ko, is_nt)
             if relu:
                 for i, j in T.Parallel(block_m, block_n):
                     acc[i, j] = T.max(acc[i, j], 0.0)
@@ -177,9 +187,7 @@ def scaled_program(
             acc = T.alloc_fragment((block_m, block_n), "float32")
             T.clear(acc)
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages):
-                T.copy(A[by * block_m, ko * block_k], A_tile)
-                T.copy(B[bx * block_n, ko * block_k], B_tile)
-                T.gemm(A_tile, B_tile, acc, transpose_B=True)
+                add_product(A, B, A_tile, B_tile, acc, by, bx, ko, is_nt=True)
             for i, j in T.Parallel(block_m, block_n):
                 acc[i, j] = acc[i, j] * S[0]
             T.copy(acc, C[by * block_m, bx * block_n])
@@ -211,6 +219,15 @@ def scheduled(m: int, n: int, k: int, s: Schedule, dtype: str, out_dtype: str = 
     """The tile program of `gemm` for a schedule."""
     make, args = _scheduled(m, n, k, s, dtype, out_dtype, relu, is_nt)
     return make(*args)
+
+
+def tunable(
+    m: int, n: int, k: int, block_m: int, block_n: int, block_k: int, stages: int, threads: int, panel: int, cluster_n: int, cluster_m: int,
+    split_k: int, dtype: str, out_dtype: str = "", is_nt: bool = False,
+) -> PrimFunc:  # fmt: skip
+    """The tile program of `gemm` with its tunables by name, as a search gives them."""
+    s = Schedule(block_m, block_n, block_k, stages, threads, panel, cluster_n, cluster_m, split_k)
+    return scheduled(m, n, k, s, dtype, out_dtype, is_nt=is_nt)
 
 
 def _scheduled(

@@ -82,10 +82,15 @@ def choose(p: Product, tiles: tuple[GpuTile, ...], arch: str) -> Choice:
     >>> choose(Product(256, 256, 16384, 2), GROUP_TILES, "sm_90a").split_k > 4
     True
     """
+    return cheapest(p, tiles, arch, 1)[0]
+
+
+def cheapest(p: Product, tiles: tuple[GpuTile, ...], arch: str, count: int) -> list[Choice]:
+    """The `count` choices that cost least, the least first."""
     sms = multiprocessors(arch)
     if not has_wgmma(arch) or tiles is FLAT_TILES:
-        return Choice(min(tiles, key=lambda t: -(-_blocks(p, t) // sms) * t.m * t.n / t.rate))
-    return min(_choices(p, tiles), key=lambda c: cost_ns(p, c, sms))
+        return [Choice(t) for t in sorted(tiles, key=lambda t: -(-_blocks(p, t) // sms) * t.m * t.n / t.rate)[:count]]
+    return sorted(_choices(p, tiles), key=lambda c: cost_ns(p, c, sms))[:count]
 
 
 def _choices(p: Product, tiles: tuple[GpuTile, ...]) -> Iterator[Choice]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .. import language as T
 from ..frontend.prim_func import PrimFunc
+from .tile_product import add_product
 
 JOINERS = 128  # threads of a block that adds up parts
 EACH = 8  # elements of such a thread
@@ -37,12 +38,7 @@ def split_program(
             T.clear(acc)
             for turn in T.Pipelined(turns, num_stages=stages):
                 ko = part * turns + turn
-                T.copy(A[by * block_m, ko * block_k], A_tile)
-                if is_nt:
-                    T.copy(B[bx * block_n, ko * block_k], B_tile)
-                else:
-                    T.copy(B[ko * block_k, bx * block_n], B_tile)
-                T.gemm(A_tile, B_tile, acc, transpose_B=is_nt)
+                add_product(A, B, A_tile, B_tile, acc, by, bx, ko, is_nt)
             T.copy(acc, parts[part, by * block_m, bx * block_n])
         given, out = T.view(parts, (split_k, m * n)), T.view(C, (m * n,))
         with T.Kernel(T.ceildiv(m * n, span), threads=JOINERS) as bx:

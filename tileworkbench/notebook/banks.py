@@ -27,13 +27,10 @@ def banks_of(run: CellRun, report: Report, kernel: JITKernel) -> View | None:
     """Tabs for each shared tile: its dearest access on the layout that it has, and on the best one where that is better; None if there is nothing."""
     if not report.machine.is_gpu:
         return None
-    last = run.last
-    if run.is_emulated and last is not None:
-        tiles: Sequence[AccessedTile] = kernel.accesses(*last.call.inputs()).tiles
-    else:
-        tiles = shared_tiles(kernel, last.call.dims if last is not None else {})
+    seen = run.emulation.accesses if run.emulation is not None else None
+    tiles: Sequence[AccessedTile] = seen.tiles if seen is not None else shared_tiles(kernel, run.last.call.dims if run.last is not None else {})
     found = list(_views([t for t in tiles if t.accesses][:TILES]))
-    how = "as an emulated run asked of them" if run.is_emulated else "as the model expects"
+    how = "as an emulated run asked of them" if seen is not None else "as the model expects"
     return Gallery([v for _, v in found], [name for name, _ in found], f"{kernel.name}: banks of its shared tiles, {how}") if found else None
 
 

@@ -127,7 +127,7 @@ class TileMagics(Magics):
             repeat=args.repeat or self.repeat,
             machine=args.machine or self.machine,
             tune=args.tune,
-            counts="waterfall" in parts,
+            parts=parts,
         )
         assert self.shell is not None
         run = run_cell(self.shell, line, cell, options)

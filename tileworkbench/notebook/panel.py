@@ -10,7 +10,7 @@ import html
 import uuid
 from collections.abc import Sequence
 
-from ..base.errors import TileValueError, UnsupportedError
+from ..base.errors import TileValueError
 from ..model.placement import layouts_of
 from ..model.report import Report
 from ..runtime.kernel import JITKernel
@@ -84,13 +84,10 @@ def views_beside(run: CellRun, report: Report, parts: tuple[str, ...]) -> list[V
 
 def pipeline_of(run: CellRun, report: Report) -> View:
     """Who copies, computes and waits: as the emulator ran it, where the cell ran there and a block is small enough; else as predicted."""
-    last = run.last
-    if last is None or not run.is_emulated or not report.machine.is_gpu:
-        return pipeline(report)
-    try:
-        return pipeline(last.kernel.timeline(*last.call.inputs(), machine=report.machine))
-    except UnsupportedError as error:
-        return pipeline(report, note=f"not emulated: {error.message}")
+    seen = run.emulation
+    if seen is None or seen.timeline is None:
+        return pipeline(report, note=f"not emulated: {seen.why}" if seen is not None and seen.why else "")
+    return pipeline(seen.timeline)
 
 
 def panel_of(run: CellRun, report: Report, parts: tuple[str, ...], earlier: Sequence[Report | Crumb] = (), cell: str = "") -> Panel:

@@ -34,6 +34,9 @@ from .workbench import Workbench
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..runtime.emulation import Emulation
+    from ..runtime.inspecting import Counted
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -48,7 +51,7 @@ class Options:
     repeat: int = 5
     machine: str = ""
     tune: str | None = None  # tunables of the workbench; "" guesses them, None shows none
-    counts: bool = False  # run the last launch of an emulated kernel once more, counted, for the waterfall's bars of conflicts and sectors
+    parts: tuple[str, ...] = ()  # of the panel that is shown: an emulated cell's last launch is run once more for what they show of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ class Launch:
 class CellRun:
     """What a cell did. `kernels` are those that it made or launched, `defined` the names of jitted functions that it defined.
 
-    `report` is that of the last launch; without one, the prediction for the last kernel whose sizes are all known; else None.
+    `report` is that of the last launch; without one, the prediction for the last kernel whose sizes are all known; else None. `emulation` is what one
+    more run of an emulated launch says for the parts that are shown.
     """
 
     cell: Cell
@@ -74,6 +78,7 @@ class CellRun:
     kernels: tuple[JITKernel, ...] = ()
     defined: tuple[str, ...] = ()
     report: Report | None = None
+    emulation: Emulation | None = None
     comparisons: tuple[Comparison, ...] = ()
     outcomes: tuple[expect.Outcome, ...] = ()
     value: object = None
@@ -127,7 +132,8 @@ def run_cell(shell: InteractiveShell, line: str, body: str, options: Options) ->
             first = seen[-1]
             seen[-1] = replace(first, seconds=times_of(first, options.repeat))
         run.launches = tuple(seen)
-        run.report = _report(run.launches[-1], options, has_counts=options.counts and run.is_emulated)
+        run.emulation = _emulation(run.launches[-1], options) if run.is_emulated else None
+        run.report = _report(run.launches[-1], options, run.emulation.counts if run.emulation else None)
     elif known := [k for k in made if not k.signature.dims and not k.signature.scalars]:
         run.report = known[-1].report(_machine(options, known[-1]))
     _check(shell, run)
@@ -217,10 +223,19 @@ def _machine(options: Options, kernel: JITKernel) -> Machine:
     return find_machine(options.machine) if options.machine else kernel.machine
 
 
-def _report(launch: Launch, options: Options, *, has_counts: bool) -> Report:
+def _emulation(launch: Launch, options: Options) -> Emulation | None:
+    """One more run of an emulated launch, for all the parts that show something of it; None where there are none."""
+    kernel, parts, machine = launch.kernel, options.parts, _machine(options, launch.kernel)
+    has_counts, has_accesses, has_timeline = "waterfall" in parts, "banks" in parts, "pipeline" in parts
+    if not machine.is_gpu or not (has_counts or has_accesses or has_timeline):
+        return None
+    return kernel.emulation(*launch.call.inputs(), counts=has_counts, accesses=has_accesses, timeline=has_timeline, machine=machine)
+
+
+def _report(launch: Launch, options: Options, counts: Counted | None) -> Report:
     """What the model says of this launch, with its measured times if it ran as compiled code on the machine that is asked about.
 
-    `has_counts`: it is run once more in the emulator, to be counted.
+    `counts`: what an emulated run counted, for the waterfall's bars of conflicts and sectors.
     """
     kernel, call = launch.kernel, launch.call
     is_measured = not options.compile_only and not options.machine and kernel.is_timed
@@ -236,7 +251,7 @@ def _report(launch: Launch, options: Options, *, has_counts: bool) -> Report:
         arrays=call.readable(),
         schedule=kernel.schedule,
         registers=kernel.resources.registers if machine.is_gpu else None,
-        emulated=kernel.count(*call.inputs()).by_line if has_counts else None,
+        emulated=counts.by_line if counts is not None else None,
     )
     record(made)
     return made

@@ -115,9 +115,9 @@ def keep(store: Store, problem: Problem, kernel: Any, report: Report, seconds: I
         "workbench" if is_checked else "",
         date=now(),
     )
-    store.put(StorePlace(problem.program, problem.name, machine_name(), kernel.target), candidate)
+    store.put(StorePlace(problem.program, problem.name, machine_name(kernel.target), kernel.target), candidate)
 
 
 def recall(store: Store, problem: Problem) -> list[Candidate]:
     """What the store holds of this problem on this machine."""
-    return list(store.results(problem.program, machine=machine_name()).candidates)
+    return list(store.results(problem.program, machine=machine_name(problem.function.options.target)).candidates)

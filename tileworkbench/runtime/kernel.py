@@ -46,6 +46,7 @@ from .timing import Clock, Timing, measure
 if TYPE_CHECKING:
     from ..model.pipeline import Timeline
     from .accessing import Accessed
+    from .emulation import Emulation
     from .inspecting import Counted, Sanitized  # with the emulator, which loads when somebody asks for it
 
 
@@ -265,6 +266,17 @@ class JITKernel:
     def accesses(self, *args: Any, arch: str = "") -> Accessed:
         """What the warps of a call ask of each tile in shared memory, lane by lane, with the layout that serves them. Runs as `sanitize` does."""
         found: Accessed = emulator().accesses(self, args, arch)
+        return found
+
+    @entry
+    def emulation(
+        self, *args: Any, counts: bool = False, accesses: bool = False, timeline: bool = False, arch: str = "", machine: Machine | None = None
+    ) -> Emulation:
+        """What is asked for of `count`, `accesses` and `timeline`, from one run of the call on as many multiprocessors as `machine` (a GPU) has.
+
+        A timeline that would take too long is not there, and the value says why.
+        """
+        found: Emulation = emulator().emulation(self, args, arch, machine, counts=counts, accesses=accesses, timeline=timeline)
         return found
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:

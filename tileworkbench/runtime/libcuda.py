@@ -176,19 +176,23 @@ class Driver:
         self.call("cuStreamIsCapturing", stream, byref(status))
         return status.value != 0
 
-    def milliseconds(self, ordinal: int, stream: int, work: Callable[[], None]) -> float:
-        """What `work` launches on the stream takes on the device, by its own clock; waits for it."""
+    def milliseconds(self, ordinal: int, stream: int, work: Callable[[], None]) -> tuple[float, bool]:
+        """What `work` launches on the stream takes on the device, by its own clock; waits for it. And whether the stream got there too early.
+
+        Then it was through with what came before while `work` was still launching, so the time may hold some of the host's.
+        """
         before, events = self.enter(ordinal), (c_void_p(), c_void_p())
         try:
             for event in events:
                 self.call("cuEventCreate", byref(event), 0)
             self.call("cuEventRecord", events[0], stream)
             work()
+            is_early = self.library.cuEventQuery(events[0]) == 0
             self.call("cuEventRecord", events[1], stream)
             self.call("cuEventSynchronize", events[1])
             spent = c_float()
             self.call("cuEventElapsedTime", byref(spent), *events)
-            return spent.value
+            return spent.value, is_early
         finally:
             for event in events:
                 if event.value:
@@ -203,15 +207,16 @@ class Driver:
 
 _TYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,), "cuDriverGetVersion": (c_void_p,), "cuDeviceGetCount": (c_void_p,), "cuDeviceGet": (c_void_p, c_int),
-    "cuDeviceGetName": (c_char_p, c_int, c_int), "cuDeviceGetAttribute": (c_void_p, c_int, c_int),
-    "cuGetErrorString": (c_int, c_void_p), "cuGetErrorName": (c_int, c_void_p),
-    "cuDevicePrimaryCtxRetain": (c_void_p, c_int), "cuCtxGetCurrent": (c_void_p,), "cuCtxSetCurrent": (c_void_p,), "cuCtxGetDevice": (c_void_p,),
-    "cuModuleLoadData": (c_void_p, c_char_p), "cuModuleGetFunction": (c_void_p, c_void_p, c_char_p),
-    "cuModuleGetGlobal_v2": (c_void_p, c_void_p, c_void_p, c_char_p), "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p), "cuStreamSynchronize": (c_void_p,), "cuStreamIsCapturing": (c_void_p, c_void_p),
-    "cuEventCreate": (c_void_p, c_uint), "cuEventRecord": (c_void_p, c_void_p), "cuEventSynchronize": (c_void_p,), "cuEventDestroy_v2": (c_void_p,),
-    "cuEventElapsedTime": (c_void_p, c_void_p, c_void_p),
-    "cuMemAlloc_v2": (c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t), "cuMemsetD32_v2": (c_void_p, c_uint, c_size_t),
+    "cuDeviceGetName": (c_char_p, c_int, c_int), "cuDeviceGetAttribute": (c_void_p, c_int, c_int), "cuGetErrorString": (c_int, c_void_p),
+    "cuGetErrorName": (c_int, c_void_p), "cuDevicePrimaryCtxRetain": (c_void_p, c_int), "cuCtxGetCurrent": (c_void_p,),
+    "cuCtxSetCurrent": (c_void_p,), "cuCtxGetDevice": (c_void_p,), "cuModuleLoadData": (c_void_p, c_char_p),
+    "cuModuleGetFunction": (c_void_p, c_void_p, c_char_p), "cuModuleGetGlobal_v2": (c_void_p, c_void_p, c_void_p, c_char_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int), "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "cuLaunchKernel": (c_void_p, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_void_p, c_void_p, c_void_p),
+    "cuStreamSynchronize": (c_void_p,), "cuStreamIsCapturing": (c_void_p, c_void_p), "cuEventCreate": (c_void_p, c_uint),
+    "cuEventRecord": (c_void_p, c_void_p), "cuEventSynchronize": (c_void_p,), "cuEventQuery": (c_void_p,), "cuEventDestroy_v2": (c_void_p,),
+    "cuEventElapsedTime": (c_void_p, c_void_p, c_void_p), "cuMemAlloc_v2": (c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_void_p, c_size_t),
+    "cuMemsetD32_v2": (c_void_p, c_uint, c_size_t),
     "cuTensorMapEncodeTiled": (c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_int, c_int),
 }  # fmt: skip
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from .timing import Timing, do_bench, measure
 if TYPE_CHECKING:
     from .kernel import JITKernel
 
-__all__ = ["Profiler", "Timing", "assert_close", "do_bench", "measure"]
+__all__ = ["Profiler", "Timing", "assert_close", "do_bench", "measure", "plain"]
+
+PIECE = 1 << 18  # elements that are compared at a time: their float64 stays in a cache, and a launch of a GPU is worth its while
 
 
 class Profiler:
@@ -84,9 +87,9 @@ class Profiler:
     def assert_consistent(self, repeat: int = 10) -> None:
         """Run the kernel `repeat` times on the same inputs; raises ExpectationError if the results differ in any bit."""
         inputs = self.inputs()
-        first = [_plain(x).tobytes() for x in _as_list(self.kernel(*inputs))]
+        first = [plain(x).tobytes() for x in _as_list(self.kernel(*inputs))]
         for _ in range(repeat - 1):
-            if [_plain(x).tobytes() for x in _as_list(self.kernel(*inputs))] != first:
+            if [plain(x).tobytes() for x in _as_list(self.kernel(*inputs))] != first:
                 raise ExpectationError(f"kernel {self.kernel.name} gives different results on the same inputs")
 
 
@@ -94,29 +97,56 @@ def assert_close(
     got: Any, wanted: Any, *, atol: float = 1e-2, rtol: float = 1e-2, max_mismatched_ratio: float = 0.0, name: str = "the result"
 ) -> None:
     """Compare two arrays of any library in float64; NaN equals NaN. Raises ExpectationError naming the worst element."""
-    g, w = _plain(got), _plain(wanted)
-    if g.shape != w.shape:
-        raise ExpectationError(f"{name} has shape {g.shape}, the reference {w.shape}")
-    with np.errstate(invalid="ignore"):  # a signalling NaN is one, too
-        a, b = g.astype(np.float64), w.astype(np.float64)
-        error = np.abs(a - b)
-        error[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
-        error[np.isnan(error)] = np.inf
-        bad = error > atol + rtol * np.where(np.isfinite(b), np.abs(b), 0.0)
-    count = int(bad.sum())
-    if count > max_mismatched_ratio * bad.size:
-        place = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(bad, error, -1.0))), error.shape))
+    on_one = library_of(got) == library_of(wanted) == "torch" and got.device == wanted.device
+    g, w = (got, wanted) if on_one else (plain(got), plain(wanted))
+    if tuple(g.shape) != tuple(w.shape):
+        raise ExpectationError(f"{name} has shape {tuple(g.shape)}, the reference {tuple(w.shape)}")
+    size, g1, w1 = math.prod(g.shape), g.reshape(-1), w.reshape(-1)
+    pieces = [_compare(g1[at : at + PIECE], w1[at : at + PIECE], atol, rtol, at) for at in range(0, size, PIECE)]
+    count = sum(p.off for p in pieces)
+    if count > max_mismatched_ratio * size:
+        worst = max(pieces, key=lambda p: p.error)
+        place = tuple(int(i) for i in np.unravel_index(worst.place, tuple(g.shape)))
         raise ExpectationError(
-            f"{name} differs in {count} of {bad.size} elements, most at {place}: got {a[place]:.6g}, expected {b[place]:.6g} "
+            f"{name} differs in {count} of {size} elements, most at {place}: got {worst.got:.6g}, expected {worst.wanted:.6g} "
             f"(allowed {atol:g} + {rtol:g} * |expected|)"
         )
+
+
+class _Compared(NamedTuple):
+    """Of some elements: how many are off, and the worst of those with its place among all."""
+
+    off: int
+    error: float
+    place: int
+    got: float
+    wanted: float
+
+
+def _compare(got: Any, wanted: Any, atol: float, rtol: float, begin: int) -> _Compared:
+    """Compare so many elements as a cache holds in float64; PyTorch's where they lie, on a GPU too."""
+    is_torch = library_of(got) == "torch"
+    xp: Any = sys.modules["torch"] if is_torch else np
+    with np.errstate(invalid="ignore"):  # a signalling NaN is one, too
+        a, b = (x.double() if is_torch else x.astype(np.float64) for x in (got, wanted))
+        error = abs(a - b)
+        error[(a == b) | (xp.isnan(a) & xp.isnan(b))] = 0.0
+        error[xp.isnan(error)] = math.inf
+        bad = error > atol + rtol * xp.where(xp.isfinite(b), abs(b), xp.zeros_like(b))
+    count = int(bad.sum())
+    if not count:
+        return _Compared(0, -1.0, 0, 0.0, 0.0)
+    error[~bad] = -1.0
+    at = int(error.argmax())
+    return _Compared(count, float(error[at]), begin + at, float(a[at]), float(b[at]))
 
 
 def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _plain(value: Any) -> np.ndarray[Any, Any]:
+def plain(value: Any) -> np.ndarray[Any, Any]:
+    """An array of any library as NumPy's, a copy of one that lies in a GPU's memory."""
     library = library_of(value)
     if library == "torch" and value.device.type == "cuda" or library == "cupy":
         return fetch(value)

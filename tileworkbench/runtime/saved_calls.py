@@ -43,10 +43,10 @@ def save_calls(folder: Path, calls: Sequence[tuple[JITKernel, Sequence[Any]]]) -
     known: dict[tuple[Any, ...], Saved] = {}
     out = []
     for kernel, args in calls:
-        arrays = [value for value in args if is_array(value)]
+        arrays = [value for value in args if is_in_memory(value)]
         saved = []
         for value in args:
-            if not is_array(value):
+            if not is_in_memory(value):
                 saved.append(value)
                 continue
             host = cuda_arrays.describe(value)
@@ -68,6 +68,6 @@ def load_calls(folder: Path) -> list[SavedCall]:
     return found
 
 
-def is_array(value: Any) -> bool:
-    """Whether an argument is an array in a GPU's memory."""
+def is_in_memory(value: Any) -> bool:
+    """Whether an argument is an array, or a tensor, whose bytes can be fetched; a number is none, nor is one of NumPy's."""
     return hasattr(value, "__cuda_array_interface__") or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")

@@ -32,6 +32,7 @@ from .cubin import KernelFacts, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
 from .cuda_written import Written
+from .device_clock import DeviceClock
 from .executable import AssertSite, CompileFacts, PassRecord, raise_assertion, remarks_of
 from .expressions import HELPERS, evaluate
 from .fastcall import Slow
@@ -148,16 +149,7 @@ class Compiled:
         """The clock of the device that a call runs on."""
         arrays = _arrays(call)
         ordinal = self.ordinal(call, arrays)
-        driver, stream = self.program(ordinal).driver, cuda_arrays.stream_of(arrays, ordinal)
-
-        def nanoseconds(function: Callable[[], Any], calls: int) -> int:
-            def work() -> None:
-                for _ in range(calls):
-                    function()
-
-            return int(driver.milliseconds(ordinal, stream, work) * 1e6)
-
-        return nanoseconds
+        return DeviceClock(self.program(ordinal).driver, ordinal, cuda_arrays.stream_of(arrays, ordinal))
 
     def anywhere(self, name: str) -> Compiled:
         """The kernel without accesses of several elements, for a call whose array `name` does not begin where those need it."""

@@ -27,17 +27,18 @@ from ..ir.stmt import Kernel
 from ..model.pipeline import Timeline
 from ..model.placement import BufferLayout
 from . import emulating, toolchain
-from .accessing import Accessed, accessed
+from .accessing import Accessed
 from .arguments import BoundCall, bind
 from .compiled_layouts import compiled_layouts
 from .cuda_plan import parameters_of
 from .cuda_written import Written
+from .emulation import Emulation, emulation_of
 from .executable import AssertSite, CompileFacts, raise_assertion, remarks_of
 from .expressions import evaluate, unknowns
 from .gpu_arch import DEFAULT, parse_arch
 from .gpu_limits import check_source, machine_of
 from .host_program import host_lines, make_run
-from .inspecting import Counted, Sanitized, counted, here, on_copies, sanitized
+from .inspecting import Counted, Sanitized, here, on_copies, sanitized
 from .loader import Entry
 from .options import Options
 from .resources import Resources
@@ -45,7 +46,7 @@ from .signature import Signature
 from .stages import Stage
 from .target_cuda import TARGET as CUDA
 from .target_cuda import Compiled
-from .timelines import timeline_of
+from .timelines import plan_of, timeline_of
 from .translate_cuda import translate_cuda
 
 MULTIPROCESSORS = 4  # of the machine that is emulated: few, so that blocks that stay do several of the grid's
@@ -256,23 +257,39 @@ class EmulateTarget:
 
     def sanitize(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Sanitized:
         """What the sanitizer finds in a call of `kernel`, of its own architecture unless `arch` names one."""
-        made, results = self._run(kernel, args, arch, sanitize=True)
-        return sanitized(kernel.ir.name, made.arch, results)
+        made, copies = self._bound(kernel, args, arch)
+        return sanitized(kernel.ir.name, made.arch, made.run(copies(), sanitize=True))
 
     def count(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Counted:
         """What a call of `kernel` does, counted."""
-        made, results = self._run(kernel, args, arch, count=True)
-        return counted(kernel.ir.name, made.arch, results)
+        found = self.emulation(kernel, args, arch, counts=True).counts
+        assert found is not None
+        return found
 
     def accesses(self, kernel: Inspected, args: Sequence[Any], arch: str = "") -> Accessed:
         """What the warps of a call of `kernel` ask of each tile in shared memory."""
-        made, results = self._run(kernel, args, arch, requests=True)
-        return accessed(kernel.ir.name, made.arch, made.layouts(), made.lines, results)
+        found = self.emulation(kernel, args, arch, accesses=True).accesses
+        assert found is not None
+        return found
 
     def timeline(self, kernel: Inspected, args: Sequence[Any], arch: str = "", machine: Machine | None = None) -> Timeline:
         """Who copies, computes and waits in a call of `kernel`, with durations of `machine`: a GPU, by default one of the architecture."""
-        made, given = self._made(kernel, arch), [here(a) for a in args]
-        return timeline_of(made, lambda: on_copies(bind(kernel.signature, given, {})), machine or machine_of(made.arch))
+        made, copies = self._bound(kernel, args, arch)
+        return timeline_of(made, copies, plan_of(made, copies(), machine or machine_of(made.arch)))
+
+    def emulation(self, kernel: Inspected, args: Sequence[Any], arch: str = "", machine: Machine | None = None, **asked: bool) -> Emulation:
+        """What is asked for of these three, from one run on as many multiprocessors as `machine` has, a GPU."""
+        made, copies = self._bound(kernel, args, arch)
+        return emulation_of(made, copies, machine or machine_of(made.arch), **asked)
+
+    def _bound(self, kernel: Inspected, args: Sequence[Any], arch: str) -> tuple[Emulated, Callable[[], BoundCall]]:
+        """The kernel that the arguments' addresses suit, and what binds copies of them, since a run changes them."""
+        given = [here(a) for a in args]
+
+        def copies() -> BoundCall:
+            return on_copies(bind(kernel.signature, given, {}))
+
+        return self._made(kernel, arch).fitting(copies()), copies
 
     @staticmethod
     def _made(kernel: Inspected, arch: str) -> Emulated:
@@ -280,12 +297,6 @@ class EmulateTarget:
         own = kernel.executable
         arch = parse_arch(arch or kernel.options.arch or getattr(own, "arch", "") or DEFAULT)
         return own if isinstance(own, Emulated) and own.arch == arch else Emulated(kernel.ir, arch, kernel.options.schedule)
-
-    def _run(self, kernel: Inspected, args: Sequence[Any], arch: str, **how: bool) -> tuple[Emulated, tuple[tuple[str, RunResult], ...]]:
-        """What ran, on copies of `args`, and what each launch left."""
-        call = on_copies(bind(kernel.signature, [here(a) for a in args], {}))
-        made = self._made(kernel, arch).fitting(call)
-        return made, made.run(call, **how)
 
 
 TARGET = EmulateTarget()

@@ -16,9 +16,10 @@ a tenth of a second, and says what one of a thousand steps would.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..base.errors import TileRuntimeError, UnsupportedError
 from ..base.machine import Machine
@@ -34,6 +35,8 @@ from ..model.stage_work import MainLoop, main_loop
 from .arguments import BoundCall
 
 MOST_FLOPS, MOST_BYTES = 1.5e9, 2e8  # of what is run: some ten seconds each
+Results = tuple[tuple[str, RunResult], ...]
+Copies = Callable[[], BoundCall]
 
 
 class Recordable(Protocol):
@@ -47,7 +50,7 @@ class Recordable(Protocol):
     def launches(self) -> int:
         """How many kernels a call launches."""
 
-    def record(self, call: BoundCall, block: int, *, alone: bool, sms: int) -> tuple[tuple[str, RunResult], ...]:
+    def record(self, call: BoundCall, block: int, *, alone: bool, sms: int) -> Results:
         """Run a call and write down cluster `block` of each launch, counted from the end if it is negative; `alone`: run nothing else."""
 
 
@@ -59,39 +62,49 @@ class Recorded:
     result: RunResult
 
 
-def timeline_of(made: Recordable, copies: Any, machine: Machine) -> Timeline:
-    """The emulated timeline of a call; `copies` binds its arguments afresh, since a run changes them.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known of a call before a block of it is run: the GPU that it is timed for, its main loop, the blocks in a multiprocessor, its bytes."""
 
-    Raises: UnsupportedError for a call that would take too long.
-    """
-    call: BoundCall = copies()
+    machine: Machine
+    loop: MainLoop | None
+    residents: int
+    array_bytes: float
+
+
+def plan_of(made: Recordable, call: BoundCall, machine: Machine) -> Plan:
+    """What a timeline of `call` needs to know first. Raises: UnsupportedError for a call that would take too long."""
     about = report(made.kernel, machine, call.dims, scalars=call.scalars, arrays=call.readable())
     loop = main_loop(made.kernel, about, call.scalars, call.readable())
     blocks = loop.blocks if loop is not None else 1.0
     _check(about, blocks if made.launches == 1 else 1.0)
-    found = recorded(made, copies, machine.cores, loop)
     residents = max(1, min(occupancy(made.kernel, machine).blocks, -(-int(blocks) // machine.cores)))
-    array_bytes = float(sum(b.nbytes for b in call.tensors))
-    return emulated(found.log, machine, array_bytes=array_bytes, residents=residents, loop=loop.var if loop else "", names=names_of(made, loop))
+    return Plan(machine, loop, residents, float(sum(b.nbytes for b in call.tensors)))
 
 
-def recorded(made: Recordable, copies: Any, sms: int, loop: MainLoop | None = None) -> Recorded:
+def timeline_of(made: Recordable, copies: Copies, plan: Plan, results: Results = ()) -> Timeline:
+    """The emulated timeline of a call; `copies` binds its arguments afresh, since a run changes them. `results`: of a run with the first block's log.
+
+    Raises: UnsupportedError for a call that launches nothing.
+    """
+    found = recorded(made, copies, plan.machine.cores, plan.loop, results)
+    names, var = names_of(made, plan.loop), plan.loop.var if plan.loop else ""
+    return emulated(found.log, plan.machine, array_bytes=plan.array_bytes, residents=plan.residents, loop=var, names=names)
+
+
+def recorded(made: Recordable, copies: Copies, sms: int, loop: MainLoop | None = None, results: Results = ()) -> Recorded:
     """The log of the first block, or of the last one where the first does less than half of an average one's steps.
 
-    One block alone is run where one launch is all there is and it needs no other block; else the whole call.
+    One block alone is run where one launch is all there is and it needs no other block; else the whole call. `results`: of a run that has the first.
     """
-    best: Recorded | None = None
-    for block in (0, -1):
-        found = _run(made, copies, block, sms)
-        if best is None or _weight(found.log) > _weight(best.log):
-            best = found
-        if loop is None or _turns(best.log, loop.var) >= 0.5 * loop.steps:
-            break
-    assert best is not None
+    best = _chosen(results) if results else _run(made, copies, 0, sms)
+    if loop is not None and _turns(best.log, loop.var) < 0.5 * loop.steps:
+        last = _run(made, copies, -1, sms)
+        best = max(best, last, key=lambda r: _weight(r.log))
     return best
 
 
-def _run(made: Recordable, copies: Any, block: int, sms: int) -> Recorded:
+def _run(made: Recordable, copies: Copies, block: int, sms: int) -> Recorded:
     alone = made.launches == 1
     try:
         results = made.record(copies(), block, alone=alone, sms=sms)
@@ -99,6 +112,11 @@ def _run(made: Recordable, copies: Any, block: int, sms: int) -> Recorded:
         if not alone:
             raise
         results = made.record(copies(), block, alone=False, sms=sms)  # it waits for other blocks
+    return _chosen(results)
+
+
+def _chosen(results: Results) -> Recorded:
+    """The log of the launch that did most."""
     logs = [Recorded(r.log, r) for _, r in results if r.log is not None]
     if not logs:
         raise UnsupportedError("the call launches nothing: there is no timeline")

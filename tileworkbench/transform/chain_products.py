@@ -24,6 +24,7 @@ from ..base.dtypes import FLOAT32
 from ..ir.build import add, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts, has_roles
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
 from .names import Names
@@ -36,10 +37,10 @@ def chain_products(kernel: Kernel, arch: int) -> Kernel:
         return kernel
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        return _launch(node, arch, names) if isinstance(node, Launch) and has_roles(node.body) else node
+    def change(node: Launch) -> Launch:
+        return _launch(node, arch, names) if has_roles(node.body) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _launch(launch: Launch, arch: int, names: Names) -> Launch:

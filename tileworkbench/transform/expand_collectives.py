@@ -20,7 +20,8 @@ from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..base.errors import UnsupportedError
 from ..ir.build import ZERO, add, both, cast, index, mul, sub
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Collective, For, If, Kernel, Launch, Let, PipelinedFor, Stmt, Store, Sync, While
 from .names import Names
 from .reduce_loops import combine_step
@@ -36,12 +37,12 @@ def expand_collectives(kernel: Kernel) -> Kernel:
         return kernel
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        if isinstance(node, Launch) and any(isinstance(n, Collective) for n in walk(node)):
+    def change(node: Launch) -> Launch:
+        if any(isinstance(n, Collective) for n in walk(node)):
             return _Expanding(node, names).launch()
         return node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 class _Expanding:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from ..base.errors import UnsupportedError
 from ..ir.expr import Const
-from ..ir.node import Node, replace, rewrite
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace
 from ..ir.remark import Remark
 from ..ir.stmt import Kernel, Launch
 
@@ -21,8 +22,8 @@ def fit_clusters(kernel: Kernel, arch: int = 0) -> Kernel:
     if all(launch.cluster_size == 1 for launch in kernel.launches):
         return kernel
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.cluster_size == 1:
+    def change(node: Launch) -> Launch:
+        if node.cluster_size == 1:
             return node
         if arch < 90:
             said = Remark(f"clusters of {node.cluster_size} blocks need sm_90: here each block runs by itself", span=node.span)
@@ -30,7 +31,7 @@ def fit_clusters(kernel: Kernel, arch: int = 0) -> Kernel:
         require_whole(kernel.name, node)
         return node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def require_whole(name: str, launch: Launch) -> None:

@@ -15,7 +15,8 @@ from ..analysis.asked_layouts import asked_layouts
 from ..analysis.matrix_units import product_unit
 from ..analysis.tile_forms import span_of
 from ..ir.expr import AddressOf, Buffer
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.stmt import Gemm, Kernel, Launch, Print
 from ..ir.tile_form import TileForm
 
@@ -25,10 +26,7 @@ _ROWS = 8  # of a small matrix: a tile of a multiple of these has whole patterns
 def form_tiles(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with forms of the tiles that matrix units of compute capability `arch` read."""
 
-    def change(node: Node) -> Node:
-        return _formed(node, arch) if isinstance(node, Launch) else node
-
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, lambda node: _formed(node, arch))
 
 
 def _formed(launch: Launch, arch: int) -> Launch:

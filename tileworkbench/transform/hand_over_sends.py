@@ -24,7 +24,8 @@ from ..base.dtypes import INDEX, INT32, UINT32, DType
 from ..ir.build import add, cast, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, rewrite, walk
 from ..ir.send import HandOver, SendTile
 from ..ir.stmt import Body, For, Kernel, Launch, Let, Stmt, Store
 from ..layout.fragments import WARP
@@ -40,12 +41,12 @@ def hand_over_sends(kernel: Kernel) -> Kernel:
     """Return `kernel` with storers in launches of blocks that stay."""
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or len(node.body) != 1 or not isinstance(node.body[0], Specialised):
+    def change(node: Launch) -> Launch:
+        if len(node.body) != 1 or not isinstance(node.body[0], Specialised):
             return node
         return _launch(node, node.body[0], names)
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _launch(launch: Launch, roles: Specialised, names: Names) -> Launch:

@@ -21,7 +21,8 @@ from ..base.dtypes import INDEX
 from ..ir.bodies import heads
 from ..ir.build import cast
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import Node, replace, walk
 from ..ir.stmt import (
     Atomic,
     Body,
@@ -56,11 +57,11 @@ def insert_barriers(kernel: Kernel) -> Kernel:
     if not any(launch.threads_used for launch in kernel.launches):
         return kernel
     names = Names(kernel)
-    return rewrite(kernel, lambda node: _launch(node, names))
+    return rewrite_launches(kernel, lambda node: _launch(node, names))
 
 
-def _launch(node: Node, names: Names) -> Node:
-    if not isinstance(node, Launch) or not node.threads_used:
+def _launch(node: Launch, names: Names) -> Launch:
+    if not node.threads_used:
         return node
     body = _Barriers(node, names).body(node.body, _Since())
     return node if body is node.body else replace(node, body=body)

@@ -16,6 +16,7 @@ from ..base.errors import UnsupportedError
 from ..ir.bodies import bodies
 from ..ir.build import ZERO
 from ..ir.expr import Buffer, Load, Var
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Atomic, Body, Collective, For, If, Kernel, Launch, Let, PipelinedFor, Return, Stmt, Store, Sync, While
 from .names import Names
@@ -27,10 +28,10 @@ def keep_values(kernel: Kernel) -> Kernel:
         return kernel
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        return _Keeping(names).launch(node) if isinstance(node, Launch) and _has_sync(node) else node
+    def change(node: Launch) -> Launch:
+        return _Keeping(names).launch(node) if _has_sync(node) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _has_sync(node: Node) -> bool:

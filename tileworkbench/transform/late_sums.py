@@ -16,7 +16,8 @@ from __future__ import annotations
 from ..analysis.fragments import Placement, place_fragments
 from ..analysis.uses import uses
 from ..ir.expr import Binary, Buffer, Cast, Expr, Load, Unary, is_const
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Fill, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Stmt, Store, is_whole, whole
 from .spread_tiles import is_shuffled
 
@@ -24,10 +25,10 @@ from .spread_tiles import is_shuffled
 def late_sums(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with sums that are joined behind their loops."""
 
-    def change(node: Node) -> Node:
-        return _Launch(node, arch).launch() if isinstance(node, Launch) and not node.threads_used and _has_products(node) else node
+    def change(node: Launch) -> Launch:
+        return _Launch(node, arch).launch() if not node.threads_used and _has_products(node) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _has_products(launch: Launch) -> bool:

@@ -17,6 +17,7 @@ from ..analysis.tile_forms import PIECE, span_of
 from ..ir.build import index
 from ..ir.explicit import Push, TensorMove
 from ..ir.expr import AddressOf, Buffer, Const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
 from ..ir.stmt import Gemm, Kernel, Launch, Print
@@ -28,13 +29,11 @@ _ROWS = 8
 def lay_tiles(kernel: Kernel) -> Kernel:
     """Return `kernel` with the layouts that its author asked for."""
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch):
-            return node
+    def change(node: Launch) -> Launch:
         asked = asked_layouts(node)
         return _laid(node, asked) if any(a.strides or a.span or a.why_not for a in asked.values()) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _laid(launch: Launch, asked: dict[str, Asked]) -> Launch:

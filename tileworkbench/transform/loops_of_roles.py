@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..analysis.linear import has_load
 from ..ir.explicit import InGroups, is_explicit
 from ..ir.expr import Expr, Var
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, Break, Continue, For, If, Kernel, Launch, Let, PipelinedFor, Stmt
 from .names import Names
@@ -27,10 +28,10 @@ def loops_of_roles(kernel: Kernel) -> Kernel:
     def inside(node: Node) -> Node | tuple[Node, ...]:
         return _split(node, names) if isinstance(node, (For, PipelinedFor)) and _suits(node) else node
 
-    def change(node: Node) -> Node:
-        return rewrite(node, inside) if isinstance(node, Launch) and is_explicit(node) and not node.threads_used else node
+    def change(node: Launch) -> Launch:
+        return rewrite(node, inside) if is_explicit(node) and not node.threads_used else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _is_role(stmt: Stmt) -> bool:

@@ -14,6 +14,7 @@ from ..ir.stmt import Kernel
 from .absorb_fills import absorb_fills
 from .convert_rows import convert_rows
 from .decide_branches import decide_branches
+from .dot_rows import dot_rows
 from .drop_unused import drop_unused
 from .end_streams import end_streams
 from .exp_rows import exp_rows
@@ -94,6 +95,7 @@ C_STEPS: tuple[Step, ...] = (
     Step(join_rows, because="speaks of the strips that strip_rows makes"),
     Step(join_sums, because="a row and its sum stand side by side only when loops over rows are one"),
     Step(jam_rows, because="joined sums are what it takes together"),
+    Step(dot_rows, because="speaks of the rows that jam_rows takes together"),
     Step(fold_rows, because="takes what join_sums leaves: reductions of rows that were there before"),
     Step(sum_squares, because="rows that are summed side by side need no sums of their own"),
     Step(stream_stores, because="speaks of the vector loops that the steps before leave"),

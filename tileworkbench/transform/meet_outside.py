@@ -21,6 +21,7 @@ from ..base.dtypes import BOOL
 from ..base.errors import UnsupportedError
 from ..ir.build import ZERO, both, negate
 from ..ir.expr import Buffer, Expr, Load, Select, Var, const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import (
     Atomic,
@@ -57,10 +58,10 @@ def meet_outside(kernel: Kernel) -> Kernel:
     """Return `kernel` with barriers that all threads of a block come to."""
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        return _Lifting(node, names).launch() if isinstance(node, Launch) and node.threads_used and any(map(_meets, node.body)) else node
+    def change(node: Launch) -> Launch:
+        return _Lifting(node, names).launch() if node.threads_used and any(map(_meets, node.body)) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _is_meeting(node: Node) -> bool:

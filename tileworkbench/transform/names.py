@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..analysis.linear import has_load
-from ..analysis.uses import names
 from ..base.dtypes import INDEX, DType
 from ..ir.build import index
 from ..ir.expr import Buffer, Expr, Var
@@ -21,22 +20,28 @@ class Names:
     """
 
     def __init__(self, kernel: Kernel | None = None) -> None:
-        self.used: set[str] = set(names(kernel)) if kernel is not None else set()
+        self.kernel = kernel
+        self.used: set[str] | None = None  # not looked for until a name is asked for: most passes find nothing to do
         self.count: dict[str, int] = {}
-        if kernel is not None:
-            self.used.add(kernel.name)
-            for node in walk(kernel):
-                if isinstance(node, Launch):
-                    self.used.update(b.name for b in node.allocs)
 
     def fresh(self, hint: str) -> str:
         """A new name that starts with `hint`."""
-        name = hint
-        while name in self.used:
+        name, used = hint, self._used()
+        while name in used:
             self.count[hint] = self.count.get(hint, 0) + 1
             name = f"{hint}_{self.count[hint]}"
-        self.used.add(name)
+        used.add(name)
         return name
+
+    def _used(self) -> set[str]:
+        if self.used is None:
+            self.used = set()
+            for node in walk(self.kernel) if self.kernel is not None else ():
+                if isinstance(node, (Var, Buffer, Kernel)):
+                    self.used.add(node.name)
+                elif isinstance(node, Launch):
+                    self.used.update(b.name for b in node.allocs)
+        return self.used
 
     def var(self, hint: str, dtype: DType = INDEX) -> Var:
         """A new variable."""

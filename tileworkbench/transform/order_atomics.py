@@ -12,6 +12,7 @@ Requires: single atomics.  Preserves: relaxed atomics, and those of a block's ow
 from __future__ import annotations
 
 from ..ir.device import DeviceCall
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Atomic, Body, Kernel, Launch, ParallelFor, Stmt, Sync
 
@@ -21,10 +22,10 @@ _BEFORE, _AFTER = ("release", "acq_rel", "seq_cst"), ("acquire", "consume", "acq
 def order_atomics(kernel: Kernel) -> Kernel:
     """Return `kernel` with fences around ordered atomics."""
 
-    def launch(node: Node) -> Node:
-        return rewrite(node, _Ordering(node).change) if isinstance(node, Launch) else node
+    def launch(node: Launch) -> Launch:
+        return rewrite(node, _Ordering(node).change)
 
-    return rewrite(kernel, launch)
+    return rewrite_launches(kernel, launch)
 
 
 class _Ordering:

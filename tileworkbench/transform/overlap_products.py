@@ -18,6 +18,7 @@ from ..base.dtypes import INDEX, UINT32
 from ..ir.build import cast, index
 from ..ir.device import DeviceCall, WaitProducts, has_roles
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
 from .names import Names
@@ -32,10 +33,10 @@ def overlap_products(kernel: Kernel, arch: int) -> Kernel:
         return kernel
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        return _launch(node, arch, names) if isinstance(node, Launch) and has_roles(node.body) else node
+    def change(node: Launch) -> Launch:
+        return _launch(node, arch, names) if has_roles(node.body) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _launch(launch: Launch, arch: int, names: Names) -> Launch:

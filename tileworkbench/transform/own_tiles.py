@@ -12,7 +12,8 @@ Requires: tile operations, single atomics.  Preserves: operations of the whole b
 from __future__ import annotations
 
 from ..analysis.uniform import Uniformity, is_private, touches_private
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Copy, Fill, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, While
 from .names import Names
 from .thread_private import scalarise
@@ -22,13 +23,11 @@ def own_tiles(kernel: Kernel) -> Kernel:
     """Return `kernel` with tile operations of the block only."""
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch):
-            return node
+    def change(node: Launch) -> Launch:
         body = _Own(node, names).body(node.body)
         return node if body is node.body else replace(node, body=body)
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 class _Own:

@@ -31,6 +31,7 @@ from ..base.dtypes import INDEX
 from ..ir.build import cast, index
 from ..ir.explicit import is_explicit
 from ..ir.expr import Buffer, Const, Expr, Load
+from ..ir.launches import rewrite_launches
 from ..ir.lowered import AllocateGlobal
 from ..ir.node import Node, replace, rewrite
 from ..ir.remark import Remark
@@ -51,14 +52,11 @@ def pad_rows(kernel: Kernel, arch: int) -> Kernel:
     names = Names(kernel)
     made: list[AllocateGlobal] = []
 
-    def change(node: Node) -> Node | tuple[Node, ...]:
-        return _launch(node, names, made) if isinstance(node, Launch) else node
-
-    out = rewrite(kernel, change)
+    out = rewrite_launches(kernel, lambda node: _launch(node, names, made))
     return replace(out, body=(*made, *out.body)) if made else kernel
 
 
-def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Node | tuple[Node, ...]:
+def _launch(launch: Launch, names: Names, made: list[AllocateGlobal]) -> Stmt | Body:
     if launch.threads_used or is_explicit(launch):
         return launch
     old, allocated, before = launch, list[AllocateGlobal](), list[Stmt]()

@@ -18,6 +18,7 @@ from ..analysis.fragments import is_grouped
 from ..base.pass_configs import FAST_ACCUMULATE, is_asked
 from ..ir.device import Specialised
 from ..ir.expr import Buffer, Const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, children, replace, rewrite, walk
 from ..ir.stmt import Fill, For, Gemm, Kernel, Launch, PipelinedFor, While, is_whole
 from ..layout.fragments import WARP
@@ -32,7 +33,7 @@ def promote_sums(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with products whose long sums are made of short ones, on sm_90a."""
     if arch != 90 or is_asked(kernel.attrs, FAST_ACCUMULATE):
         return kernel
-    return rewrite(kernel, lambda node: _launch(node, arch) if isinstance(node, Launch) else node)
+    return rewrite_launches(kernel, lambda node: _launch(node, arch))
 
 
 def _launch(launch: Launch, arch: int) -> Launch:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from ..ir.build import add, floordiv, floormod, index, maximum, mul
 from ..ir.expr import Binary, Const, Expr
-from ..ir.node import Node, replace, rewrite
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace
 from ..ir.remark import Remark
 from ..ir.stmt import Kernel, Launch
 from .cluster_blocks import are_whole, extents_in_clusters, place_block, split_block
@@ -24,9 +25,9 @@ def raster_blocks(kernel: Kernel) -> Kernel:
     """Return `kernel` with one dim of blocks where the author asked for panels."""
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        hint = dict(node.hints).get("use_swizzle") if isinstance(node, Launch) else None
-        if not isinstance(node, Launch) or hint is None or len(node.grid) < 2:
+    def change(node: Launch) -> Launch:
+        hint = dict(node.hints).get("use_swizzle")
+        if hint is None or len(node.grid) < 2:
             return node
         if node.cluster[2] > 1 or not are_whole(node):
             said = Remark(
@@ -36,7 +37,7 @@ def raster_blocks(kernel: Kernel) -> Kernel:
         size, _, order = hint.partition(" ")
         return _in_panels(node, int(size), order.startswith("col"), names)
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _in_panels(launch: Launch, panel: int, by_columns: bool, names: Names) -> Launch:

@@ -15,7 +15,8 @@ from ..base.errors import UnsupportedError
 from ..ir.build import TRUE
 from ..ir.explicit import GROUP, InGroups, is_explicit
 from ..ir.expr import Binary, Cast, Const, Expr, Var
-from ..ir.node import Node, map_children, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import Node, map_children, replace, walk
 from ..ir.stmt import Body, Collective, If, Kernel, Launch, Stmt
 
 _Range = tuple[int, int]  # first warp group, and the one after the last
@@ -26,10 +27,10 @@ def roles_of_threads(kernel: Kernel, arch: int) -> Kernel:
     if arch != 90 or not any(is_explicit(launch) and launch.threads_used for launch in kernel.launches):
         return kernel
 
-    def change(node: Node) -> Node:
-        return _hidden(node) if isinstance(node, Launch) and is_explicit(node) and node.threads_used else node
+    def change(node: Launch) -> Launch:
+        return _hidden(node) if is_explicit(node) and node.threads_used else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _hidden(launch: Launch) -> Launch:

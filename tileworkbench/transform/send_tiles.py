@@ -35,7 +35,8 @@ from ..ir.build import index
 from ..ir.device import Specialised
 from ..ir.explicit import TensorMove, is_explicit
 from ..ir.expr import Buffer
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.remark import Remark
 from ..ir.send import SendTile
 from ..ir.stmt import Atomic, Body, Copy, For, Gemm, If, Kernel, Launch, PipelinedFor, Return, Stmt, While, is_whole
@@ -59,15 +60,15 @@ def send_tiles(kernel: Kernel, arch: int) -> Kernel:
     names, aliasing = Names(kernel), Aliasing(kernel)
     inside: set[int] = set()
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads_used or is_explicit(node) or any(isinstance(n, Return) for n in walk(node)):
+    def change(node: Launch) -> Launch:
+        if node.threads_used or is_explicit(node) or any(isinstance(n, Return) for n in walk(node)):
             return node
         if not any(isinstance(n, (Copy, Atomic)) and source_of(n) is not None for n in walk(node)):
             return node
         return _Send(node, arch, names, aliasing, inside).launch()
 
     inside |= natural_targets(kernel)
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 class _Send:

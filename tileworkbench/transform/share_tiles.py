@@ -19,7 +19,8 @@ from ..analysis.tile_forms import form_of
 from ..ir.device import has_roles
 from ..ir.explicit import is_explicit
 from ..ir.expr import Buffer, Const
-from ..ir.node import Node, replace, rewrite
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace
 from ..ir.remark import Remark
 from ..ir.stmt import Kernel, Launch
 from ..ir.tile_form import TileForm
@@ -34,12 +35,12 @@ FEW_BYTES = (
 def share_tiles(kernel: Kernel) -> Kernel:
     """Return `kernel` with places of tiles that share bytes."""
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads_used or node.places or is_explicit(node) or has_roles(node.body):
+    def change(node: Launch) -> Launch:
+        if node.threads_used or node.places or is_explicit(node) or has_roles(node.body):
             return node  # tiles of warps with different tasks are all needed throughout
         return _shared(node)
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def alignment_of(tile: Buffer, forms: tuple[TileForm, ...]) -> int:

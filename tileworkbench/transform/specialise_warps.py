@@ -30,6 +30,7 @@ from ..ir.build import add, cast, floordiv, floormod, index
 from ..ir.device import DeviceCall, MapOf, Specialised
 from ..ir.explicit import is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
@@ -52,8 +53,8 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
         return kernel
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads_used or node.count_threads % GROUP or node.count_threads + GROUP > MOST_THREADS:
+    def change(node: Launch) -> Launch:
+        if node.threads_used or node.count_threads % GROUP or node.count_threads + GROUP > MOST_THREADS:
             return node
         if is_explicit(node):  # the author says who copies
             return node
@@ -67,7 +68,7 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
             node, copies = stays, _early(tensor_copies(stays), stays)  # one block fills a multiprocessor
         return _Specialise(node, copies, names, goes_alike).launch()
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from ..analysis.uses import uses
 from ..base.errors import UnsupportedError
 from ..ir.build import index
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
+from ..ir.launches import rewrite_launches
 from ..ir.lowered import AllocateGlobal
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, If, Kernel, Launch, Let, Print, Reduce, Region, Scan, Stmt, Store, Sync, While
@@ -33,12 +34,12 @@ def split_grid_syncs(kernel: Kernel) -> Kernel:
     names = Names(kernel)
     found: list[AllocateGlobal] = []
 
-    def change(node: Node) -> Node | tuple[Node, ...]:
-        if isinstance(node, Launch) and _has_sync(node):
+    def change(node: Launch) -> Stmt | Body:
+        if _has_sync(node):
             return _Splitting(node, names, found).stretches()
         return node
 
-    body = rewrite(kernel, change).body
+    body = rewrite_launches(kernel, change).body
     return replace(kernel, body=(*found, *body))
 
 

@@ -23,6 +23,7 @@ from ..ir.build import add, index
 from ..ir.device import DeviceCall
 from ..ir.explicit import GROUP, Asked, InGroups, Push, StartBarriers, TensorMove, is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Sync, While
 from .barriers import leaves, runs
@@ -40,12 +41,12 @@ def spread_groups(kernel: Kernel, arch: int) -> Kernel:
         return kernel
     names, certain = Names(kernel), certain_regions(kernel)
 
-    def change(node: Node) -> Node:
-        if isinstance(node, Launch) and is_explicit(node) and not node.threads_used:
+    def change(node: Launch) -> Launch:
+        if is_explicit(node) and not node.threads_used:
             return _Block(node, abs(arch), names, certain, arch > 0).launch()
         return node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 class _Pending(NamedTuple):

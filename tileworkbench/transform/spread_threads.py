@@ -25,6 +25,7 @@ from ..ir.bodies import heads
 from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.send import HandOver, SendTile
 from ..ir.stmt import (
@@ -74,8 +75,8 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` with thread-level launches, for compute capability `arch`."""
     names, certain = Names(kernel), certain_regions(kernel)
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads_used:
+    def change(node: Launch) -> Launch:
+        if node.threads_used:
             return node
         spread = Spread(node, arch, names, certain)
         made = spread.launch() if is_as_sent(node, spread.place.fragments) else None
@@ -83,7 +84,7 @@ def spread_threads(kernel: Kernel, arch: int = 0) -> Kernel:
             return Spread(without_sends(node, names), arch, names, certain).launch()
         return made
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 class Spread:

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 from ..ir.bodies import heads
 from ..ir.expr import Buffer, Expr
-from ..ir.node import Node, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import Node, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, Sync, While
 from .certain_regions import certain_regions
 from .names import Names
@@ -29,12 +30,12 @@ def spread_together(kernel: Kernel, arch: int = 0) -> Kernel:
     """Return `kernel` without tile operations in thread-level launches, for compute capability `arch`."""
     names, certain = Names(kernel), certain_regions(kernel)
 
-    def change(node: Node) -> Node:
-        if isinstance(node, Launch) and node.threads_used and _has_operation(node.body):
+    def change(node: Launch) -> Launch:
+        if node.threads_used and _has_operation(node.body):
             return _Together(node, arch, names, certain).launch()
         return node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _has_operation(body: Body) -> bool:

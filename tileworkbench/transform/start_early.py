@@ -13,7 +13,8 @@ Requires: thread programs.  Preserves: launches that wait already.
 from __future__ import annotations
 
 from ..ir.device import GRID_LAUNCH, GRID_WAIT, DeviceCall
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.launches import rewrite_launches
+from ..ir.node import replace, walk
 from ..ir.stmt import Body, Kernel, Launch
 
 HAND_OVER: Body = (DeviceCall(GRID_LAUNCH), DeviceCall(GRID_WAIT))
@@ -21,10 +22,10 @@ HAND_OVER: Body = (DeviceCall(GRID_LAUNCH), DeviceCall(GRID_WAIT))
 
 def start_early(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with launches that wait for the kernel ahead themselves, on sm_90."""
-    return rewrite(kernel, _launch) if arch == 90 else kernel
+    return rewrite_launches(kernel, _launch) if arch == 90 else kernel
 
 
-def _launch(node: Node) -> Node:
-    if not isinstance(node, Launch) or any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for n in walk(node)):
+def _launch(node: Launch) -> Launch:
+    if any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for n in walk(node)):
         return node
     return replace(node, body=(*HAND_OVER, *node.body))

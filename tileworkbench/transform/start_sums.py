@@ -17,6 +17,7 @@ from ..ir.bodies import heads
 from ..ir.build import TRUE, cast
 from ..ir.device import Specialised
 from ..ir.expr import Binary, Buffer, Const, is_const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite
 from ..ir.stmt import Body, Fill, For, Gemm, If, Kernel, Launch, PipelinedFor, Stmt, is_whole
 
@@ -25,7 +26,7 @@ def start_sums(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with first products that clear their accumulators, on sm_90a."""
     if arch != 90:
         return kernel
-    return rewrite(kernel, lambda node: _launch(node, arch) if isinstance(node, Launch) else node)
+    return rewrite_launches(kernel, lambda node: _launch(node, arch))
 
 
 def _launch(launch: Launch, arch: int) -> Launch:

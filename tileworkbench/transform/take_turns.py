@@ -20,6 +20,7 @@ from ..base.dtypes import UINT32
 from ..base.pass_configs import PING_PONG, is_asked
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import Const
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, Kernel, Launch
 from .roles import BARRIER
@@ -33,11 +34,11 @@ def take_turns(kernel: Kernel, arch: int) -> Kernel:
         return kernel
     everywhere = is_asked(kernel.attrs, PING_PONG)
 
-    def change(node: Node) -> Node:
-        groups = node.count_threads // GROUP if isinstance(node, Launch) else 0
-        return _launch(node, groups) if isinstance(node, Launch) and groups > 1 and (everywhere or is_asked(node.hints, PING_PONG)) else node
+    def change(node: Launch) -> Launch:
+        groups = node.count_threads // GROUP
+        return _launch(node, groups) if groups > 1 and (everywhere or is_asked(node.hints, PING_PONG)) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _launch(launch: Launch, groups: int) -> Launch:

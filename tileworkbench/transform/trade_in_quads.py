@@ -24,6 +24,7 @@ from ..base.dtypes import UINT32
 from ..ir.build import add, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, Registers
 from ..ir.expr import Binary, Buffer, Const, Expr, Select, Unary, Var
+from ..ir.launches import rewrite_launches
 from ..ir.lowered import Declare, Element, SetElement, StoreVector
 from ..ir.node import Node, children, replace, rewrite, walk
 from ..ir.stmt import Body, Break, Continue, For, If, Kernel, Launch, Let, Return, ScalarParam, Stmt, While
@@ -40,13 +41,13 @@ def trade_in_quads(kernel: Kernel) -> Kernel:
     """Return `kernel` with wide stores of rows that quads of threads hold."""
     names = Names(kernel)
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Launch) or node.threads[0] % WARP or any(isinstance(n, _LEAVES) for n in walk(node)):
+    def change(node: Launch) -> Launch:
+        if node.threads[0] % WARP or any(isinstance(n, _LEAVES) for n in walk(node)):
             return node
         return _Trade(node, names, given).launch()
 
     given = {v.name for v in (*kernel.dims, *(p.var for p in kernel.params if isinstance(p, ScalarParam)))}
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ..base.dtypes import BOOL, INDEX
 from ..ir.build import add, mul, sub
 from ..ir.explicit import TensorMove, is_explicit
 from ..ir.expr import Binary, Cast, Const, Expr, Var
+from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, Break, Continue, For, Gemm, Kernel, Launch
 from .names import Names
@@ -32,10 +33,10 @@ def unroll_explicit(kernel: Kernel) -> Kernel:
     def inside(node: Node) -> Node | tuple[Node, ...]:
         return _turns(node, names) if isinstance(node, For) and _suits(node) else node
 
-    def change(node: Node) -> Node:
-        return rewrite(node, inside) if isinstance(node, Launch) and is_explicit(node) else node
+    def change(node: Launch) -> Launch:
+        return rewrite(node, inside) if is_explicit(node) else node
 
-    return rewrite(kernel, change)
+    return rewrite_launches(kernel, change)
 
 
 def _suits(loop: For) -> bool:

@@ -41,7 +41,7 @@ from ..runtime.signature import Signature
 from ..runtime.supply import KernelParam, TensorSupplyType, get_tensor_supply
 from .schedule import Schedule
 from .space import Space
-from .trial import is_array
+from .trial import has_shape
 
 Supply = Callable[[Sequence[KernelParam]], Sequence[Any]]
 
@@ -86,6 +86,7 @@ class Problem:
     supply: Supply | None = None
     build_args: tuple[Any, ...] = ()
     not_arguments: tuple[str, ...] = ()  # names of a schedule that are no arguments of the function
+    known_as: str = ""  # what the store knows it by; "": a digest of all of the above
 
     @staticmethod
     def of(kernel: Any, args: Sequence[Any] | None = None, fixed: Mapping[str, Any] | None = None) -> Problem:
@@ -194,8 +195,10 @@ class Problem:
     @property
     def program(self) -> str:
         """20 hexadecimal digits for the program and its problem: the function's source and what it captures, the fixed arguments, and the shapes and
-        dtypes of the arrays. Comments and line numbers do not count. The same in another session, which `id`-based keys are not.
+        dtypes of the arrays. Comments and line numbers do not count. The same in another session, which `id`-based keys are not. Or `known_as`.
         """
+        if self.known_as:
+            return self.known_as
         parts = [text_of_function(self.function.function), stable(self.function.options.out_idx), *(stable(v) for v in self.build_args)]
         parts += [f"{k}={stable(self.fixed[k])}" for k in sorted(self.fixed)]
         parts += [f"{name}={stable(value)}" for name, value in self.function.captured.values()]
@@ -267,7 +270,7 @@ def stable(value: Any, depth: int = 6) -> str:
         return f"set({','.join(sorted(stable(v, depth - 1) for v in value))})"
     if isinstance(value, (types.ModuleType, type)):
         return value.__name__
-    if is_array(value) and not isinstance(value, np.generic):
+    if has_shape(value) and not isinstance(value, np.generic):
         return f"array({tuple(value.shape)},{value.dtype})"
     if isinstance(value, types.FunctionType):
         return text_of_function(value)

@@ -329,7 +329,8 @@ class Search:
 
     def _place(self, kernel: JITKernel | None) -> Place:
         self._program = self._program or self.problem.program
-        return Place(self._program, self.problem.name, machine_name(), kernel.target if kernel is not None else "")
+        target = kernel.target if kernel is not None else ""
+        return Place(self._program, self.problem.name, machine_name(target), target)
 
     def _event(self, kind: Kind, candidate: Candidate) -> Event:
         return Event(kind, candidate, len(self.candidates), self.total, self.best)

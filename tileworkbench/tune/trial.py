@@ -10,24 +10,25 @@ A kernel travels as its tile program and is built again where it runs: on this m
 from __future__ import annotations
 
 import functools
+import itertools
 import pickle
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..base.errors import ExpectationError, TileError
 from ..runtime.arrays import library_of
 from ..runtime.code import Code
 from ..runtime.compiling import build
+from ..runtime.cuda_arrays import is_on_gpu
 from ..runtime.kernel import JITKernel
-from ..runtime.profiler import assert_close
+from ..runtime.profiler import assert_close, plain
 from ..runtime.timing import measure
 from .candidate import Status
 
 FINAL_ROUNDS = 8
+MOST_SETS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Inputs:
         if callable(reference):
             copies = copied(args)
             returned = as_list(reference(*copies))
-            expected = Expected(tuple(returned), tuple(x if is_array(x) else None for x in copies))
+            expected = Expected(tuple(returned), tuple(x if has_shape(x) else None for x in copies))
         elif reference is not None:
             expected = Expected(tuple(as_list(reference)), (None,) * len(args))
         return Inputs(uuid.uuid4().hex, pickle.dumps((tuple(args), expected), protocol=5), expected is not None)
@@ -71,7 +72,8 @@ class Inputs:
 class Settings:
     """How to time and compare. Times in milliseconds; `stop_above_ms`: give up after three runs that are all slower than it.
 
-    A share of `mismatched` of the elements may lie outside `atol + rtol * |expected|`.
+    A share of `mismatched` of the elements may lie outside `atol + rtol * |expected|`. `rotate_bytes`: calls take copies of the arguments in turns,
+    so many that they hold as many bytes together: what a cache holds is then not there when its turn comes again. 0: the same arrays each time.
     """
 
     warmup_ms: float = 25.0
@@ -81,6 +83,7 @@ class Settings:
     atol: float = 1e-2
     mismatched: float = 0.01
     stop_above_ms: float | None = None
+    rotate_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +143,16 @@ def execute(trial: Trial, kernels: Sequence[JITKernel], args: Sequence[Any], exp
 
 
 def _one(trial: Trial, kernel: JITKernel, args: Sequence[Any], expected: Expected | None) -> Outcome:
-    copies, settings = copied(args), trial.settings
+    args, settings = at_hand(kernel, args), trial.settings
+    copies = copied(args)
     returned = as_list(kernel(*copies))
     if expected is not None and not trial.keep:
         check(kernel, returned, copies, args, expected, settings)
     kept = (tuple(copied(returned)), tuple(copied(copies))) if trial.keep else ((), ())
+    del returned
     found = measure(
-        functools.partial(kernel, *copies), warmup_ms=settings.warmup_ms, rep_ms=settings.rep_ms, runs=settings.runs,
-        baseline_ms=settings.stop_above_ms, stop_factor=1.0,
+        calls_of(kernel, args, settings.rotate_bytes), warmup_ms=settings.warmup_ms, rep_ms=settings.rep_ms, runs=settings.runs,
+        baseline_ms=settings.stop_above_ms, stop_factor=1.0, clock=kernel.clock_for(copies),
     )  # fmt: skip
     if found.was_stopped:
         return Outcome("slower", f"stopped after {len(found.runs_ms)} runs, the best {found.best_ms:.4g} ms", found.runs_ms, (), *kept)
@@ -156,13 +161,31 @@ def _one(trial: Trial, kernel: JITKernel, args: Sequence[Any], expected: Expecte
 
 def _in_turn(trial: Trial, kernels: Sequence[JITKernel], args: Sequence[Any]) -> Outcome:
     """Time several kernels alternately, so that a clock that changes meanwhile is fair to all."""
-    copies, settings = [copied(args) for _ in kernels], trial.settings
+    args, settings = at_hand(kernels[0], args), trial.settings
+    calls = [calls_of(kernel, args, settings.rotate_bytes) for kernel in kernels]
+    clock = kernels[0].clock_for(args)
     times: list[list[float]] = [[] for _ in kernels]
     warmup_ms, rep_ms = settings.warmup_ms / FINAL_ROUNDS, settings.rep_ms / FINAL_ROUNDS
     for _ in range(FINAL_ROUNDS):
-        for i, kernel in enumerate(kernels):
-            times[i] += measure(functools.partial(kernel, *copies[i]), warmup_ms=warmup_ms, rep_ms=rep_ms, runs=settings.runs).runs_ms
+        for i, call in enumerate(calls):
+            times[i] += measure(call, warmup_ms=warmup_ms, rep_ms=rep_ms, runs=settings.runs, clock=clock).runs_ms
     return Outcome("ran", all_times_ms=tuple(map(tuple, times)))
+
+
+def at_hand(kernel: JITKernel, args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments where the kernel works: for a GPU, copies of what lies in the host's memory."""
+    send: Callable[[Any], Any] | None = getattr(kernel.executable, "send", None)
+    return args if send is None else [send(x) if is_array(x) and not is_on_gpu(x) else x for x in args]
+
+
+def calls_of(kernel: JITKernel, args: Sequence[Any], rotate_bytes: int) -> Callable[[], Any]:
+    """A function that calls the kernel on copies of `args`, on the next ones each time where there are several."""
+    size = sum(int(x.nbytes) for x in args if is_array(x))
+    sets = [copied(args) for _ in range(min(MOST_SETS, -(-rotate_bytes // max(size, 1))) or 1)]
+    if len(sets) == 1:
+        return functools.partial(kernel, *sets[0])
+    turns = itertools.cycle(sets)
+    return lambda: kernel(*next(turns))
 
 
 def check(kernel: JITKernel, returned: Sequence[Any], after: Sequence[Any], before: Sequence[Any], expected: Expected, settings: Settings) -> None:
@@ -194,22 +217,23 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, TileError) else f"{type(error).__name__}: {error}"
 
 
-def is_array(value: Any) -> bool:
+def has_shape(value: Any) -> bool:
+    """Whether a value has a shape and a dtype: arrays and tensors wherever they are, and NumPy's numbers."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def copied(values: Sequence[Any]) -> list[Any]:
     """Copies of the arrays among `values`; the rest as it is."""
-    return [x.clone() if library_of(x) == "torch" else x.copy() if is_array(x) and hasattr(x, "copy") else x for x in values]
+    return [x.clone() if library_of(x) == "torch" else x.copy() if has_shape(x) and hasattr(x, "copy") else x for x in values]
 
 
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays hold the same bits; True for values that are none."""
-    if not (is_array(a) and is_array(b)):
+    if not (has_shape(a) and has_shape(b)):
         return True
-    if library_of(a) == "torch":
+    if library_of(a) == library_of(b) == "torch" and a.device == b.device:
         return bool((a == b).all()) if a.shape == b.shape else False
-    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    return plain(a).tobytes() == plain(b).tobytes()
 
 
 def as_list(value: Any) -> list[Any]:

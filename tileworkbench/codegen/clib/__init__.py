@@ -19,6 +19,7 @@ from ...base.dtypes import DType
 from .atomic import atomic_functions
 from .convert import convert_functions
 from .copies import copy_functions
+from .dots import dot_functions
 from .function import PRELUDE, CFunction, c_type, suffix
 from .integer import integer_functions
 from .math_common import common_functions, libm_functions
@@ -35,7 +36,7 @@ _TABLE: dict[str, CFunction] = {
     f.name: f
     for f in (
         *convert_functions(), *integer_functions(), *nibble_functions(), *atomic_functions(),
-        *vector_functions(), *copy_functions(), *row_functions(), *strip_functions(), *turn_functions(), *stream_functions(),
+        *vector_functions(), *copy_functions(), *row_functions(), *strip_functions(), *dot_functions(), *turn_functions(), *stream_functions(),
         *common_functions("f32"), *common_functions("f64"), *libm_functions(), *exp_functions(), *trig_functions(),
     )
 }  # fmt: skip
