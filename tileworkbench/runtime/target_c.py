@@ -40,7 +40,7 @@ from .options import Options
 from .recording import run_and_record
 from .stages import Stage
 
-ABI = "1"
+ABI = "2"
 
 
 class Compiled:
@@ -131,7 +131,7 @@ class CTarget:
             fresh.append((source, records))
             middle = time.perf_counter()
             flags = [*isa.march, *source.flags, *options.compile_flags]
-            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts)
+            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts, alone=not kernel.imports and not options.compile_flags)
             facts.update(entry=source.entry, passes_ms=(middle - start) * 1e3, compiler_ms=(time.perf_counter() - middle) * 1e3)
             return facts
 
