@@ -231,7 +231,7 @@ def test_packed_integers_are_refused():
 
 def test_text_stays_small_and_needs_no_header():
     text = gemm_text(GemmSpec(128, 128, 128, F32, F32, F32, 128, 128, 128))
-    assert len(text) < 18000 and "#include" not in text and len(re.findall(r"^static", text, re.MULTILINE)) == 3
+    assert len(text) < 21000 and "#include" not in text and len(re.findall(r"^static", text, re.MULTILINE)) == 3
 
 
 def test_two_products_share_a_file():

@@ -62,7 +62,7 @@ def parts(folder: Path) -> dict[str, str]:
 def test_the_next_kernel_finds_the_parts(fresh_cache: Path, needs_apart: toolchain.Compiler) -> None:
     check(product(128, 64, 96), 128, 64, 96)
     first = {path: path.stat().st_mtime_ns for path in fresh_cache.glob("parts/*/part.o")}
-    assert len(first) == len(parts(fresh_cache)) >= 2
+    assert len(first) == len(parts(fresh_cache)) >= 1
     check(product(128, 64, 32), 128, 64, 32)
     again = {path: path.stat().st_mtime_ns for path in fresh_cache.glob("parts/*/part.o")}
     assert again == first
@@ -149,8 +149,9 @@ def test_functions_of_the_library_that_do_much_are_parts(fresh_cache: Path, need
     kernel = tileworkbench.compile(attention.program(1, 1, 128, 64, False, 64, 64, "float32"), target="c", out_idx=-1)
     found = parts(fresh_cache)
     assert {"twb_rows_max_f32", "twb_rows_sum_f32"} <= set(found)
-    assert found["twb_rows_max_f32"] == found["twb_rows_sum_f32"]  # one run of the compiler
-    assert all("twb_rows" not in text for name, text in found.items() if not name.startswith("twb_rows"))
+    together = [name for name in found if name.startswith(("twb_rows", "twb_turn"))]
+    assert len(together) >= 3 and len({found[name] for name in together}) == 1  # one run of the compiler
+    assert all("twb_rows" not in text for name, text in found.items() if name not in together)
     assert all(f"static __attribute__((noinline, unused)) void {name}(" in kernel.get_kernel_source() for name in found)
     q, k, v = (np.random.default_rng(s).standard_normal((1, 1, 128, 64), np.float32) for s in range(3))
     weights = np.exp(q[0, 0].astype(np.float64) @ k[0, 0].T / 8)

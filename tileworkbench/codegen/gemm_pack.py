@@ -149,12 +149,10 @@ def turn_part(dtype: DType, lanes: int) -> Part:
         names, lines = _interleave(names, group, lanes, f"{vector} t{step}")
         out += [f"            const {line}" for line in lines]
     out += [f"            *({vector} *)(p + (q + {r}) * width + i) = {names[r]};" for r in range(group)]
-    rest = f"for (int64_t q = k & -{group}; q < k; q++) for (int64_t r = 0; r < {lanes}; r++) p[q * width + i + r] = b[(i + r) * ld + q];"
-    out += ["        }", f"        {rest}", "    }", "#endif"]
-    out.append("    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];")
-    out.append("    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;")
+    rest = f"for (int64_t q = i < whole ? k & -{group} : 0; q < k; q++) p[q * width + i] = i < have ? b[i * ld + q] : 0;"
+    out += ["        }", "    }", "#endif", f"    for (int64_t i = 0; i < width; i++) {rest}"]  # one loop, as each costs gcc 10 ms
     head = f"void {turn_name(dtype, lanes)}(int64_t k, int64_t width, int64_t have, const {kind} *b, int64_t ld, {kind} *p)"
-    return Part(head, (*out, "}"), (vector_type(dtype, lanes),), turn_needs(dtype, lanes))
+    return Part(head, (*out, "}"), (vector_type(dtype, lanes),), turn_needs(dtype, lanes), is_common=True)
 
 
 def turn_needs(dtype: DType, lanes: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ SCRATCH = """\
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_own_area(int64_t bytes) {
+TWB_RARE static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -29,7 +29,7 @@ static char *twb_own_area(int64_t bytes) {
 }
 static char *(*twb_scratch)(int64_t) = twb_own_area;
 /* Take the tile memory of another kernel of this process; gives back whose is in use. */
-void *twb_share(void *other) {
+TWB_RARE void *twb_share(void *other) {
   if (other) twb_scratch = (char *(*)(int64_t))other;
   return (void *)twb_scratch;
 }
@@ -39,7 +39,7 @@ PIN = """\
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
 /* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
-static __attribute__((noinline)) void twb_pin(void) {
+TWB_RARE static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;

@@ -38,6 +38,7 @@ from .gemm_pack import (
     vector_type,
 )
 from .gemm_plan import GemmPlan, GemmSpec, Run, gemm_name, plan_gemm
+from .micro_x86 import LINE, LONG, NEAR_END, UNROLL, X86Kernel
 from .parts import Part, parts_of, text_of
 
 __all__ = ["GemmSpec", "gemm_name", "gemm_needs", "gemm_parts", "gemm_scratch_bytes", "gemm_text"]
@@ -128,21 +129,26 @@ def _kernel_name(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: 
 
 
 # ---------------------------------------------------------------------------------------------- kernels
-UNROLL = 4  # steps of k in one turn of the loop: a neighbour on the core takes issue slots, which the loop's end would need
 NEAR_ROWS = 3  # rows of a that one pointer reaches: with more, gcc keeps sums of strides in memory
-LINE = 64  # bytes of a cache line
-LONG = 256  # steps after which c, asked for at the start, may have left the first cache again
-NEAR_END = 64  # steps before the end, when a long kernel asks for all lines of c
 
 
-def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> Part:
+def _is_assembly(spec: GemmSpec, plan: GemmPlan, tail: int) -> bool:
+    """Whether the kernel stands as assembly: of float32 and float64 in whole vectors of an x86 that multiplies and adds in one instruction."""
+    is_whole = tail == plan.lanes and plan.lanes * spec.acc.bits == spec.isa.vector_bytes * 8
+    return is_whole and spec.isa.has("fma") and spec.isa.vector_bytes in (32, 64) and spec.acc == spec.sum and str(spec.acc) in ("float32", "float64")
+
+
+def _kernel(spec: GemmSpec, plan: GemmPlan, rows: int, vectors: int, tail: int) -> Part | str:
     """c[rows][columns] (=|+=) a @ b over `k` steps; `ld*` are row strides, rows of a packed b follow each other.
 
     The last row is row `last`, which a shorter panel does twice.
     """
     acc, lanes = c_type(spec.acc), plan.lanes
-    vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
     name = _kernel_name(spec, plan, rows, vectors, tail)
+    if _is_assembly(spec, plan, tail):
+        uneven, size = _is_uneven(spec, plan), spec.acc.bits // 8
+        return X86Kernel(name, acc, size, spec.isa.vector_bytes, rows, vectors, packed=plan.pack_b, uneven=uneven, columns=spec.trans_a).text()
+    vector, result = vector_name(spec.acc, lanes), vector_name(spec.sum, lanes)
     at_row = [*map(str, range(rows - 1)), "last"]
     cells = [_Cell(f"c{i}_{j}", f"{at_row[i]} * ldc + {j * lanes}", tail if j == vectors - 1 else lanes) for i in range(rows) for j in range(vectors)]
     converts = spec.sum != spec.acc

@@ -12,9 +12,10 @@ from ..ir.node import walk
 from ..ir.stmt import Break, Continue, Evaluate, If, Kernel, Let, Return, ScalarParam, Stmt, TensorParam, While
 from .c_names import c_name
 from .c_statements import CStatements, asserts_of
-from .clib import FLAGS, LINK_FLAGS, c_type, file_apart, library
+from .clib import FLAGS, LINK_FLAGS, c_type, library
 from .launch import PIN, SCRATCH, region
 from .microgemm import GemmSpec, gemm_name, gemm_needs, gemm_parts, gemm_scratch_bytes, gemm_text
+from .parts import files_of
 from .source import CSource
 
 _FLAGS = (*FLAGS, "-fwrapv", "-fno-strict-aliasing")
@@ -51,8 +52,8 @@ class _Emitter(CStatements):
         shift = parts.count("\n")
         lines = {number + shift: span for number, span in self.out.spans.items()}
         asserts = asserts_of(self.kernel)
-        apart = (file_apart(self.needs(), self.isa), *(part.file(self.isa) for part in gemm_parts(*self.gemms)))
-        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, tuple(filter(None, apart)))
+        apart = files_of(self.needs(), gemm_parts(*self.gemms), self.isa)
+        return CSource(parts + self.out.text(), self.entry_name, _FLAGS, LINK_FLAGS, self.scratch_bytes, asserts, lines, apart)
 
     @property
     def entry_name(self) -> str:
@@ -163,7 +164,7 @@ class _Emitter(CStatements):
         """The function that the runtime calls."""
         out = self.out
         self.taken |= {c_name(b.name) for b in self.global_buffers()} | {c_name(v.name) for v in uses(self.kernel.body).free}
-        with out.block(f"int32_t {self.entry_name}(const int64_t *args, int32_t threads)"):
+        with out.block(f"TWB_RARE int32_t {self.entry_name}(const int64_t *args, int32_t threads)"):
             self.load_arguments()
             if any(fails for _, fails in self.calls.values()):
                 out.line("int32_t failed = 0;")

@@ -33,8 +33,12 @@ def build_library(
     lines: Mapping[int, Span],
     link_flags: Sequence[str] = (),
     parts: Sequence[str] = (),
+    *,
+    alone: bool = False,
 ) -> Path:
     """Compile the C `text` in `folder` and return the shared library `folder/kernel.so`; `folder/kernel.c` holds the text. `parts` are C files.
+
+    `alone`: the text calls nothing of libc that changed its meaning since its first version, so libc need not be linked.
 
     Raises: CompilerError at the author's line (through `lines`, C line -> span), also when the compiler does not end in time.
     """
@@ -46,13 +50,14 @@ def build_library(
             own = folder / "kernel.o"
             _compile(compiler.object_arguments(str(source), str(own), [*flags, f"-D{DEFINED}"]), own, text, lines, compiler)
             objects = [str(own), *(str(m.result()) for m in made)]
-        _compile(compiler.link_arguments(objects, str(output), link_flags), output, text, lines, compiler)
+        _compile(compiler.link_arguments(objects, str(output), link_flags, alone=alone and compiler.links_alone), output, text, lines, compiler)
         own.unlink()
         return output
     # zig builds its own libc and runtime for every new processor, which takes it 20 s: the process has a libc and a libm already
-    for alone in (True, False) if compiler.kind == "zig" else (False,):
-        _compile(compiler.arguments(str(source), str(output), flags, link_flags, alone=alone), output, text, lines, compiler)
-        if not alone or not why_not_loadable(str(output)):
+    is_zig = compiler.kind == "zig"
+    for without in (True, False) if is_zig else (alone and compiler.links_alone,):
+        _compile(compiler.arguments(str(source), str(output), flags, link_flags, alone=without), output, text, lines, compiler)
+        if not is_zig or not without or not why_not_loadable(str(output)):
             break
     return output
 

@@ -6,6 +6,11 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
+#ifdef __clang__
+#define TWB_RARE
+#else
+#define TWB_RARE __attribute__((optimize(0)))
+#endif
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 TWB_FN float twb_f16_to_f32(uint16_t h) {
@@ -181,11 +186,9 @@ static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t
             *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
             *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
         }
-        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * ld + q];
     }
 #endif
-    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];
-    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
+    for (int64_t i = 0; i < width; i++) for (int64_t q = i < whole ? k & -4 : 0; q < k; q++) p[q * width + i] = i < have ? b[i * ld + q] : 0;
 }
 #endif
 static __attribute__((noinline, unused)) void twb_gemm_12x40x16_f16_f16_f32_16_16_40_nt(const uint16_t *a, const uint16_t *b, float *c, int clear, char *scratch) {

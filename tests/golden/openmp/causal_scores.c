@@ -7,6 +7,11 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
+#ifdef __clang__
+#define TWB_RARE
+#else
+#define TWB_RARE __attribute__((optimize(0)))
+#endif
 TWB_FN int64_t twb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float twb_v8f32 __attribute__((vector_size(32), aligned(4), may_alias));
@@ -30,7 +35,7 @@ TWB_FN twb_v16f32 twb_join4(const void *p, const void *q, const void *r, const v
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_own_area(int64_t bytes) {
+TWB_RARE static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -43,7 +48,7 @@ static char *twb_own_area(int64_t bytes) {
 }
 static char *(*twb_scratch)(int64_t) = twb_own_area;
 /* Take the tile memory of another kernel of this process; gives back whose is in use. */
-void *twb_share(void *other) {
+TWB_RARE void *twb_share(void *other) {
   if (other) twb_scratch = (char *(*)(int64_t))other;
   return (void *)twb_scratch;
 }
@@ -51,7 +56,7 @@ void *twb_share(void *other) {
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
 /* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
-static __attribute__((noinline)) void twb_pin(void) {
+TWB_RARE static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;
@@ -70,9 +75,6 @@ static __attribute__((noinline)) void twb_pin(void) {
 static void twb_pin(void) {}
 #endif
 typedef float twb_v16f32 __attribute__((vector_size(64), aligned(4), may_alias));
-#ifdef TWB_APART
-extern __attribute__((visibility("hidden"))) void twb_6x4_v16f32_packed(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc, int64_t last, int clear);
-#else
 static __attribute__((noinline, unused)) void twb_6x4_v16f32_packed(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc, int64_t last, int clear) {
     __builtin_prefetch(c + 0 * ldc, 1);
     __builtin_prefetch(c + 1 * ldc, 1);
@@ -80,110 +82,87 @@ static __attribute__((noinline, unused)) void twb_6x4_v16f32_packed(int64_t k, c
     __builtin_prefetch(c + 3 * ldc, 1);
     __builtin_prefetch(c + 4 * ldc, 1);
     __builtin_prefetch(c + last * ldc, 1);
-    twb_v16f32 c0_0 = {0}, c0_1 = {0}, c0_2 = {0}, c0_3 = {0};
-    twb_v16f32 c1_0 = {0}, c1_1 = {0}, c1_2 = {0}, c1_3 = {0};
-    twb_v16f32 c2_0 = {0}, c2_1 = {0}, c2_2 = {0}, c2_3 = {0};
-    twb_v16f32 c3_0 = {0}, c3_1 = {0}, c3_2 = {0}, c3_3 = {0};
-    twb_v16f32 c4_0 = {0}, c4_1 = {0}, c4_2 = {0}, c4_3 = {0};
-    twb_v16f32 c5_0 = {0}, c5_1 = {0}, c5_2 = {0}, c5_3 = {0};
-    lda *= 4; /* bytes */
-    const char *b0 = (const char *)b, *a0 = (const char *)a + 0 * lda, *a3 = (const char *)a + 3 * lda, *a_last = (const char *)a + last * lda;
-    int64_t x = 0;
-    for (int64_t end = k < 256 ? k : k - 64;; end = k) {
-        for (; x < end - 3; x += 4) {
-            {
-                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 0 + 0), b_1 = *(const twb_v16f32 *)(b0 + 0 + 64), b_2 = *(const twb_v16f32 *)(b0 + 0 + 128), b_3 = *(const twb_v16f32 *)(b0 + 0 + 192);
-                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 0) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
-                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 0) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
-                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 0) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
-                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 0) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
-                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 0) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
-                const twb_v16f32 v5 = *(const float *)(a_last + 0) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
-            }
-            {
-                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 256 + 0), b_1 = *(const twb_v16f32 *)(b0 + 256 + 64), b_2 = *(const twb_v16f32 *)(b0 + 256 + 128), b_3 = *(const twb_v16f32 *)(b0 + 256 + 192);
-                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 4) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
-                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 4) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
-                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 4) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
-                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 4) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
-                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 4) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
-                const twb_v16f32 v5 = *(const float *)(a_last + 4) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
-            }
-            {
-                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 512 + 0), b_1 = *(const twb_v16f32 *)(b0 + 512 + 64), b_2 = *(const twb_v16f32 *)(b0 + 512 + 128), b_3 = *(const twb_v16f32 *)(b0 + 512 + 192);
-                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 8) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
-                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 8) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
-                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 8) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
-                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 8) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
-                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 8) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
-                const twb_v16f32 v5 = *(const float *)(a_last + 8) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
-            }
-            {
-                const twb_v16f32 b_0 = *(const twb_v16f32 *)(b0 + 768 + 0), b_1 = *(const twb_v16f32 *)(b0 + 768 + 64), b_2 = *(const twb_v16f32 *)(b0 + 768 + 128), b_3 = *(const twb_v16f32 *)(b0 + 768 + 192);
-                const twb_v16f32 v0 = *(const float *)(a0 + 0 * lda + 12) - (twb_v16f32){0}; c0_0 += v0 * b_0; c0_1 += v0 * b_1; c0_2 += v0 * b_2; c0_3 += v0 * b_3;
-                const twb_v16f32 v1 = *(const float *)(a0 + 1 * lda + 12) - (twb_v16f32){0}; c1_0 += v1 * b_0; c1_1 += v1 * b_1; c1_2 += v1 * b_2; c1_3 += v1 * b_3;
-                const twb_v16f32 v2 = *(const float *)(a0 + 2 * lda + 12) - (twb_v16f32){0}; c2_0 += v2 * b_0; c2_1 += v2 * b_1; c2_2 += v2 * b_2; c2_3 += v2 * b_3;
-                const twb_v16f32 v3 = *(const float *)(a3 + 0 * lda + 12) - (twb_v16f32){0}; c3_0 += v3 * b_0; c3_1 += v3 * b_1; c3_2 += v3 * b_2; c3_3 += v3 * b_3;
-                const twb_v16f32 v4 = *(const float *)(a3 + 1 * lda + 12) - (twb_v16f32){0}; c4_0 += v4 * b_0; c4_1 += v4 * b_1; c4_2 += v4 * b_2; c4_3 += v4 * b_3;
-                const twb_v16f32 v5 = *(const float *)(a_last + 12) - (twb_v16f32){0}; c5_0 += v5 * b_0; c5_1 += v5 * b_1; c5_2 += v5 * b_2; c5_3 += v5 * b_3;
-            }
-            a0 += 16; a3 += 16; a_last += 16; b0 += 1024;
-        }
-        if (end == k) break;
-        for (int64_t i = 0; i < 6; i++) { const float *row = c + (i < 5 ? i : last) * ldc; __builtin_prefetch(row + 0, 1); __builtin_prefetch(row + 16, 1); __builtin_prefetch(row + 32, 1); __builtin_prefetch(row + 48, 1); }
-    }
-    if (!clear) {
-        c0_0 += *(const twb_v16f32 *)(c + 0 * ldc + 0);
-        c0_1 += *(const twb_v16f32 *)(c + 0 * ldc + 16);
-        c0_2 += *(const twb_v16f32 *)(c + 0 * ldc + 32);
-        c0_3 += *(const twb_v16f32 *)(c + 0 * ldc + 48);
-        c1_0 += *(const twb_v16f32 *)(c + 1 * ldc + 0);
-        c1_1 += *(const twb_v16f32 *)(c + 1 * ldc + 16);
-        c1_2 += *(const twb_v16f32 *)(c + 1 * ldc + 32);
-        c1_3 += *(const twb_v16f32 *)(c + 1 * ldc + 48);
-        c2_0 += *(const twb_v16f32 *)(c + 2 * ldc + 0);
-        c2_1 += *(const twb_v16f32 *)(c + 2 * ldc + 16);
-        c2_2 += *(const twb_v16f32 *)(c + 2 * ldc + 32);
-        c2_3 += *(const twb_v16f32 *)(c + 2 * ldc + 48);
-        c3_0 += *(const twb_v16f32 *)(c + 3 * ldc + 0);
-        c3_1 += *(const twb_v16f32 *)(c + 3 * ldc + 16);
-        c3_2 += *(const twb_v16f32 *)(c + 3 * ldc + 32);
-        c3_3 += *(const twb_v16f32 *)(c + 3 * ldc + 48);
-        c4_0 += *(const twb_v16f32 *)(c + 4 * ldc + 0);
-        c4_1 += *(const twb_v16f32 *)(c + 4 * ldc + 16);
-        c4_2 += *(const twb_v16f32 *)(c + 4 * ldc + 32);
-        c4_3 += *(const twb_v16f32 *)(c + 4 * ldc + 48);
-        c5_0 += *(const twb_v16f32 *)(c + last * ldc + 0);
-        c5_1 += *(const twb_v16f32 *)(c + last * ldc + 16);
-        c5_2 += *(const twb_v16f32 *)(c + last * ldc + 32);
-        c5_3 += *(const twb_v16f32 *)(c + last * ldc + 48);
-    }
-    *(twb_v16f32 *)(c + 0 * ldc + 0) = c0_0;
-    *(twb_v16f32 *)(c + 0 * ldc + 16) = c0_1;
-    *(twb_v16f32 *)(c + 0 * ldc + 32) = c0_2;
-    *(twb_v16f32 *)(c + 0 * ldc + 48) = c0_3;
-    *(twb_v16f32 *)(c + 1 * ldc + 0) = c1_0;
-    *(twb_v16f32 *)(c + 1 * ldc + 16) = c1_1;
-    *(twb_v16f32 *)(c + 1 * ldc + 32) = c1_2;
-    *(twb_v16f32 *)(c + 1 * ldc + 48) = c1_3;
-    *(twb_v16f32 *)(c + 2 * ldc + 0) = c2_0;
-    *(twb_v16f32 *)(c + 2 * ldc + 16) = c2_1;
-    *(twb_v16f32 *)(c + 2 * ldc + 32) = c2_2;
-    *(twb_v16f32 *)(c + 2 * ldc + 48) = c2_3;
-    *(twb_v16f32 *)(c + 3 * ldc + 0) = c3_0;
-    *(twb_v16f32 *)(c + 3 * ldc + 16) = c3_1;
-    *(twb_v16f32 *)(c + 3 * ldc + 32) = c3_2;
-    *(twb_v16f32 *)(c + 3 * ldc + 48) = c3_3;
-    *(twb_v16f32 *)(c + 4 * ldc + 0) = c4_0;
-    *(twb_v16f32 *)(c + 4 * ldc + 16) = c4_1;
-    *(twb_v16f32 *)(c + 4 * ldc + 32) = c4_2;
-    *(twb_v16f32 *)(c + 4 * ldc + 48) = c4_3;
-    *(twb_v16f32 *)(c + last * ldc + 0) = c5_0;
-    *(twb_v16f32 *)(c + last * ldc + 16) = c5_1;
-    *(twb_v16f32 *)(c + last * ldc + 32) = c5_2;
-    *(twb_v16f32 *)(c + last * ldc + 48) = c5_3;
+    lda *= 4, ldc *= 4; /* bytes */
+    const char *a0 = (const char *)a + 0 * lda, *a_last = (const char *)a + last * lda;
+    char *const c_last = (char *)c + last * ldc, *at;
+    int64_t turns = (k < 256 ? k : k - 64) / 4, more = k / 4 - turns, rest = k % 4;
+    __asm__ volatile(
+        "vpxord %%zmm0, %%zmm0, %%zmm0; vpxord %%zmm1, %%zmm1, %%zmm1; vpxord %%zmm2, %%zmm2, %%zmm2; vpxord %%zmm3, %%zmm3, %%zmm3\n"
+        "vpxord %%zmm4, %%zmm4, %%zmm4; vpxord %%zmm5, %%zmm5, %%zmm5; vpxord %%zmm6, %%zmm6, %%zmm6; vpxord %%zmm7, %%zmm7, %%zmm7\n"
+        "vpxord %%zmm8, %%zmm8, %%zmm8; vpxord %%zmm9, %%zmm9, %%zmm9; vpxord %%zmm10, %%zmm10, %%zmm10; vpxord %%zmm11, %%zmm11, %%zmm11\n"
+        "vpxord %%zmm12, %%zmm12, %%zmm12; vpxord %%zmm13, %%zmm13, %%zmm13; vpxord %%zmm14, %%zmm14, %%zmm14; vpxord %%zmm15, %%zmm15, %%zmm15\n"
+        "vpxord %%zmm16, %%zmm16, %%zmm16; vpxord %%zmm17, %%zmm17, %%zmm17; vpxord %%zmm18, %%zmm18, %%zmm18; vpxord %%zmm19, %%zmm19, %%zmm19\n"
+        "vpxord %%zmm20, %%zmm20, %%zmm20; vpxord %%zmm21, %%zmm21, %%zmm21; vpxord %%zmm22, %%zmm22, %%zmm22; vpxord %%zmm23, %%zmm23, %%zmm23\n"
+        "test %[turns], %[turns]\n"
+        "jz 2f\n"
+        ".p2align 5\n"
+        "1:\n"
+        "vmovups 0(%[b]), %%zmm24; vmovups 64(%[b]), %%zmm25; vmovups 128(%[b]), %%zmm26; vmovups 192(%[b]), %%zmm27\n"
+        "vbroadcastss 0(%[a0]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm0; vfmadd231ps %%zmm25, %%zmm28, %%zmm1; vfmadd231ps %%zmm26, %%zmm28, %%zmm2; vfmadd231ps %%zmm27, %%zmm28, %%zmm3\n"
+        "vbroadcastss 0(%[a0], %[lda]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm4; vfmadd231ps %%zmm25, %%zmm28, %%zmm5; vfmadd231ps %%zmm26, %%zmm28, %%zmm6; vfmadd231ps %%zmm27, %%zmm28, %%zmm7\n"
+        "vbroadcastss 0(%[a0], %[lda], 2), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm8; vfmadd231ps %%zmm25, %%zmm28, %%zmm9; vfmadd231ps %%zmm26, %%zmm28, %%zmm10; vfmadd231ps %%zmm27, %%zmm28, %%zmm11\n"
+        "vbroadcastss 0(%[a0], %[lda3]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm12; vfmadd231ps %%zmm25, %%zmm28, %%zmm13; vfmadd231ps %%zmm26, %%zmm28, %%zmm14; vfmadd231ps %%zmm27, %%zmm28, %%zmm15\n"
+        "vbroadcastss 0(%[a0], %[lda], 4), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm16; vfmadd231ps %%zmm25, %%zmm28, %%zmm17; vfmadd231ps %%zmm26, %%zmm28, %%zmm18; vfmadd231ps %%zmm27, %%zmm28, %%zmm19\n"
+        "vbroadcastss 0(%[a_last]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm20; vfmadd231ps %%zmm25, %%zmm28, %%zmm21; vfmadd231ps %%zmm26, %%zmm28, %%zmm22; vfmadd231ps %%zmm27, %%zmm28, %%zmm23\n"
+        "vmovups 256(%[b]), %%zmm24; vmovups 320(%[b]), %%zmm25; vmovups 384(%[b]), %%zmm26; vmovups 448(%[b]), %%zmm27\n"
+        "vbroadcastss 4(%[a0]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm0; vfmadd231ps %%zmm25, %%zmm28, %%zmm1; vfmadd231ps %%zmm26, %%zmm28, %%zmm2; vfmadd231ps %%zmm27, %%zmm28, %%zmm3\n"
+        "vbroadcastss 4(%[a0], %[lda]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm4; vfmadd231ps %%zmm25, %%zmm28, %%zmm5; vfmadd231ps %%zmm26, %%zmm28, %%zmm6; vfmadd231ps %%zmm27, %%zmm28, %%zmm7\n"
+        "vbroadcastss 4(%[a0], %[lda], 2), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm8; vfmadd231ps %%zmm25, %%zmm28, %%zmm9; vfmadd231ps %%zmm26, %%zmm28, %%zmm10; vfmadd231ps %%zmm27, %%zmm28, %%zmm11\n"
+        "vbroadcastss 4(%[a0], %[lda3]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm12; vfmadd231ps %%zmm25, %%zmm28, %%zmm13; vfmadd231ps %%zmm26, %%zmm28, %%zmm14; vfmadd231ps %%zmm27, %%zmm28, %%zmm15\n"
+        "vbroadcastss 4(%[a0], %[lda], 4), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm16; vfmadd231ps %%zmm25, %%zmm28, %%zmm17; vfmadd231ps %%zmm26, %%zmm28, %%zmm18; vfmadd231ps %%zmm27, %%zmm28, %%zmm19\n"
+        "vbroadcastss 4(%[a_last]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm20; vfmadd231ps %%zmm25, %%zmm28, %%zmm21; vfmadd231ps %%zmm26, %%zmm28, %%zmm22; vfmadd231ps %%zmm27, %%zmm28, %%zmm23\n"
+        "vmovups 512(%[b]), %%zmm24; vmovups 576(%[b]), %%zmm25; vmovups 640(%[b]), %%zmm26; vmovups 704(%[b]), %%zmm27\n"
+        "vbroadcastss 8(%[a0]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm0; vfmadd231ps %%zmm25, %%zmm28, %%zmm1; vfmadd231ps %%zmm26, %%zmm28, %%zmm2; vfmadd231ps %%zmm27, %%zmm28, %%zmm3\n"
+        "vbroadcastss 8(%[a0], %[lda]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm4; vfmadd231ps %%zmm25, %%zmm28, %%zmm5; vfmadd231ps %%zmm26, %%zmm28, %%zmm6; vfmadd231ps %%zmm27, %%zmm28, %%zmm7\n"
+        "vbroadcastss 8(%[a0], %[lda], 2), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm8; vfmadd231ps %%zmm25, %%zmm28, %%zmm9; vfmadd231ps %%zmm26, %%zmm28, %%zmm10; vfmadd231ps %%zmm27, %%zmm28, %%zmm11\n"
+        "vbroadcastss 8(%[a0], %[lda3]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm12; vfmadd231ps %%zmm25, %%zmm28, %%zmm13; vfmadd231ps %%zmm26, %%zmm28, %%zmm14; vfmadd231ps %%zmm27, %%zmm28, %%zmm15\n"
+        "vbroadcastss 8(%[a0], %[lda], 4), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm16; vfmadd231ps %%zmm25, %%zmm28, %%zmm17; vfmadd231ps %%zmm26, %%zmm28, %%zmm18; vfmadd231ps %%zmm27, %%zmm28, %%zmm19\n"
+        "vbroadcastss 8(%[a_last]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm20; vfmadd231ps %%zmm25, %%zmm28, %%zmm21; vfmadd231ps %%zmm26, %%zmm28, %%zmm22; vfmadd231ps %%zmm27, %%zmm28, %%zmm23\n"
+        "vmovups 768(%[b]), %%zmm24; vmovups 832(%[b]), %%zmm25; vmovups 896(%[b]), %%zmm26; vmovups 960(%[b]), %%zmm27\n"
+        "vbroadcastss 12(%[a0]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm0; vfmadd231ps %%zmm25, %%zmm28, %%zmm1; vfmadd231ps %%zmm26, %%zmm28, %%zmm2; vfmadd231ps %%zmm27, %%zmm28, %%zmm3\n"
+        "vbroadcastss 12(%[a0], %[lda]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm4; vfmadd231ps %%zmm25, %%zmm28, %%zmm5; vfmadd231ps %%zmm26, %%zmm28, %%zmm6; vfmadd231ps %%zmm27, %%zmm28, %%zmm7\n"
+        "vbroadcastss 12(%[a0], %[lda], 2), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm8; vfmadd231ps %%zmm25, %%zmm28, %%zmm9; vfmadd231ps %%zmm26, %%zmm28, %%zmm10; vfmadd231ps %%zmm27, %%zmm28, %%zmm11\n"
+        "vbroadcastss 12(%[a0], %[lda3]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm12; vfmadd231ps %%zmm25, %%zmm28, %%zmm13; vfmadd231ps %%zmm26, %%zmm28, %%zmm14; vfmadd231ps %%zmm27, %%zmm28, %%zmm15\n"
+        "vbroadcastss 12(%[a0], %[lda], 4), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm16; vfmadd231ps %%zmm25, %%zmm28, %%zmm17; vfmadd231ps %%zmm26, %%zmm28, %%zmm18; vfmadd231ps %%zmm27, %%zmm28, %%zmm19\n"
+        "vbroadcastss 12(%[a_last]), %%zmm28; vfmadd231ps %%zmm24, %%zmm28, %%zmm20; vfmadd231ps %%zmm25, %%zmm28, %%zmm21; vfmadd231ps %%zmm26, %%zmm28, %%zmm22; vfmadd231ps %%zmm27, %%zmm28, %%zmm23\n"
+        "add $1024, %[b]\n"
+        "add $16, %[a0]\n"
+        "add $16, %[a_last]\n"
+        "dec %[turns]\n"
+        "jnz 1b\n"
+        "2:\n"
+        "mov %[more], %[turns]\n"
+        "test %[turns], %[turns]\n"
+        "jz 3f\n"
+        "movq $0, %[more]\n"
+        "mov %[c], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "add %[ldc], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "add %[ldc], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "add %[ldc], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "add %[ldc], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "mov %[last], %[at]; prefetcht0 0(%[at]); prefetcht0 64(%[at]); prefetcht0 128(%[at]); prefetcht0 192(%[at])\n"
+        "jmp 1b\n"
+        "3:\n"
+        "cmpl $0, %[clear]\n"
+        "jnz 6f\n"
+        "mov %[c], %[at]; vaddps 0(%[at]), %%zmm0, %%zmm0; vaddps 64(%[at]), %%zmm1, %%zmm1; vaddps 128(%[at]), %%zmm2, %%zmm2; vaddps 192(%[at]), %%zmm3, %%zmm3\n"
+        "add %[ldc], %[at]; vaddps 0(%[at]), %%zmm4, %%zmm4; vaddps 64(%[at]), %%zmm5, %%zmm5; vaddps 128(%[at]), %%zmm6, %%zmm6; vaddps 192(%[at]), %%zmm7, %%zmm7\n"
+        "add %[ldc], %[at]; vaddps 0(%[at]), %%zmm8, %%zmm8; vaddps 64(%[at]), %%zmm9, %%zmm9; vaddps 128(%[at]), %%zmm10, %%zmm10; vaddps 192(%[at]), %%zmm11, %%zmm11\n"
+        "add %[ldc], %[at]; vaddps 0(%[at]), %%zmm12, %%zmm12; vaddps 64(%[at]), %%zmm13, %%zmm13; vaddps 128(%[at]), %%zmm14, %%zmm14; vaddps 192(%[at]), %%zmm15, %%zmm15\n"
+        "add %[ldc], %[at]; vaddps 0(%[at]), %%zmm16, %%zmm16; vaddps 64(%[at]), %%zmm17, %%zmm17; vaddps 128(%[at]), %%zmm18, %%zmm18; vaddps 192(%[at]), %%zmm19, %%zmm19\n"
+        "mov %[last], %[at]; vaddps 0(%[at]), %%zmm20, %%zmm20; vaddps 64(%[at]), %%zmm21, %%zmm21; vaddps 128(%[at]), %%zmm22, %%zmm22; vaddps 192(%[at]), %%zmm23, %%zmm23\n"
+        "6:\n"
+        "mov %[c], %[at]; vmovups %%zmm0, 0(%[at]); vmovups %%zmm1, 64(%[at]); vmovups %%zmm2, 128(%[at]); vmovups %%zmm3, 192(%[at])\n"
+        "add %[ldc], %[at]; vmovups %%zmm4, 0(%[at]); vmovups %%zmm5, 64(%[at]); vmovups %%zmm6, 128(%[at]); vmovups %%zmm7, 192(%[at])\n"
+        "add %[ldc], %[at]; vmovups %%zmm8, 0(%[at]); vmovups %%zmm9, 64(%[at]); vmovups %%zmm10, 128(%[at]); vmovups %%zmm11, 192(%[at])\n"
+        "add %[ldc], %[at]; vmovups %%zmm12, 0(%[at]); vmovups %%zmm13, 64(%[at]); vmovups %%zmm14, 128(%[at]); vmovups %%zmm15, 192(%[at])\n"
+        "add %[ldc], %[at]; vmovups %%zmm16, 0(%[at]); vmovups %%zmm17, 64(%[at]); vmovups %%zmm18, 128(%[at]); vmovups %%zmm19, 192(%[at])\n"
+        "mov %[last], %[at]; vmovups %%zmm20, 0(%[at]); vmovups %%zmm21, 64(%[at]); vmovups %%zmm22, 128(%[at]); vmovups %%zmm23, 192(%[at])\n"
+        "vzeroupper\n"
+        : [turns] "+r"(turns), [b] "+r"(b), [a0] "+r"(a0), [a_last] "+r"(a_last), [at] "=&r"(at), [more] "+m"(more)
+        : [lda] "r"(lda), [lda3] "r"(lda * 3), [c] "m"(c), [ldc] "m"(ldc), [last] "m"(c_last), [clear] "m"(clear), [rest] "m"(rest)
+        : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28");
 }
-#endif
 #ifdef TWB_APART
 extern __attribute__((visibility("hidden"))) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
 #else
@@ -211,11 +190,9 @@ static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t
             *(twb_v16f32 *)(p + (q + 2) * width + i) = t1_2;
             *(twb_v16f32 *)(p + (q + 3) * width + i) = t1_3;
         }
-        for (int64_t q = k & -4; q < k; q++) for (int64_t r = 0; r < 16; r++) p[q * width + i + r] = b[(i + r) * ld + q];
     }
 #endif
-    for (int64_t i = whole; i < have; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = b[i * ld + q];
-    for (int64_t i = have; i < width; i++) for (int64_t q = 0; q < k; q++) p[q * width + i] = 0;
+    for (int64_t i = 0; i < width; i++) for (int64_t q = i < whole ? k & -4 : 0; q < k; q++) p[q * width + i] = i < have ? b[i * ld + q] : 0;
 }
 #endif
 static __attribute__((noinline, unused)) void twb_gemm_64x64x64_f32_f32_f32_64_64_64_nt_farb(const float *a, const float *b, float *c, int clear, char *scratch) {
@@ -261,7 +238,7 @@ static void causal_scores_block(const float *Q, const float *K, float *S, int64_
   }
 }
 
-int32_t run_causal_scores(const int64_t *args, int32_t threads) {
+TWB_RARE int32_t run_causal_scores(const int64_t *args, int32_t threads) {
   float *const Q = (float *)args[0];
   float *const K = (float *)args[1];
   float *const S = (float *)args[2];

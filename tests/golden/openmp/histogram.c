@@ -7,6 +7,11 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
+#ifdef __clang__
+#define TWB_RARE
+#else
+#define TWB_RARE __attribute__((optimize(0)))
+#endif
 TWB_FN int32_t twb_floormod_i32(int32_t a, int32_t b) {
     if (b == 0 || b == -1) return 0;
     int32_t r = a % b;
@@ -18,7 +23,7 @@ TWB_FN int32_t twb_atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
 /* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
-static __attribute__((noinline)) void twb_pin(void) {
+TWB_RARE static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;
@@ -50,7 +55,7 @@ static void histogram_block(const int32_t *D, const uint8_t *W, int32_t *bins, i
   }
 }
 
-int32_t run_histogram(const int64_t *args, int32_t threads) {
+TWB_RARE int32_t run_histogram(const int64_t *args, int32_t threads) {
   int32_t *const D = (int32_t *)args[0];
   uint8_t *const W = (uint8_t *)args[1];
   int32_t *const bins = (int32_t *)args[2];

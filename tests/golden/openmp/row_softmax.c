@@ -7,6 +7,11 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
+#ifdef __clang__
+#define TWB_RARE
+#else
+#define TWB_RARE __attribute__((optimize(0)))
+#endif
 TWB_FN int64_t twb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 TWB_FN int64_t twb_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 #ifndef TWB_LANES
@@ -82,7 +87,7 @@ TWB_FN float twb_exp_f32(float x) {
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_own_area(int64_t bytes) {
+TWB_RARE static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -95,7 +100,7 @@ static char *twb_own_area(int64_t bytes) {
 }
 static char *(*twb_scratch)(int64_t) = twb_own_area;
 /* Take the tile memory of another kernel of this process; gives back whose is in use. */
-void *twb_share(void *other) {
+TWB_RARE void *twb_share(void *other) {
   if (other) twb_scratch = (char *(*)(int64_t))other;
   return (void *)twb_scratch;
 }
@@ -103,7 +108,7 @@ void *twb_share(void *other) {
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *), sched_setaffinity(int, __SIZE_TYPE__, const void *);
 extern int omp_get_thread_num(void), omp_get_num_threads(void);
 /* Worker n of a team as large as the machine stays on the n-th processor that it may use. Not "cold": all that is near the call would be, too. */
-static __attribute__((noinline)) void twb_pin(void) {
+TWB_RARE static __attribute__((noinline)) void twb_pin(void) {
   static _Thread_local int seen;
   const int number = omp_get_thread_num(), team = omp_get_num_threads();
   if (number == 0 || seen == team) return;
@@ -169,7 +174,7 @@ static void row_softmax_block(const float *X, float *Y, int64_t m, int64_t bx, i
   }
 }
 
-int32_t run_row_softmax(const int64_t *args, int32_t threads) {
+TWB_RARE int32_t run_row_softmax(const int64_t *args, int32_t threads) {
   float *const X = (float *)args[0];
   float *const Y = (float *)args[1];
   const int64_t m = args[2];

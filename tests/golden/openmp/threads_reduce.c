@@ -7,11 +7,16 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #else
 #define TWB_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
+#ifdef __clang__
+#define TWB_RARE
+#else
+#define TWB_RARE __attribute__((optimize(0)))
+#endif
 TWB_FN int64_t twb_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63 ? 63 : b); }
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);
 static _Thread_local char *twb_area; static _Thread_local int64_t twb_area_bytes;
 /* This core's tile memory: it grows, and stays for the next call. */
-static char *twb_own_area(int64_t bytes) {
+TWB_RARE static char *twb_own_area(int64_t bytes) {
   if (twb_area_bytes < bytes) {
     const int64_t page = bytes < 1048576 ? 4096 : 2097152; /* small tiles do not fill a huge page */
     free(twb_area);
@@ -24,7 +29,7 @@ static char *twb_own_area(int64_t bytes) {
 }
 static char *(*twb_scratch)(int64_t) = twb_own_area;
 /* Take the tile memory of another kernel of this process; gives back whose is in use. */
-void *twb_share(void *other) {
+TWB_RARE void *twb_share(void *other) {
   if (other) twb_scratch = (char *(*)(int64_t))other;
   return (void *)twb_scratch;
 }
@@ -86,7 +91,7 @@ static void threads_reduce_block(const float *A, float *B, int64_t bx, int32_t *
   }
 }
 
-int32_t run_threads_reduce(const int64_t *args, int32_t threads) {
+TWB_RARE int32_t run_threads_reduce(const int64_t *args, int32_t threads) {
   float *const A = (float *)args[0];
   float *const B = (float *)args[1];
   int32_t failed = 0;

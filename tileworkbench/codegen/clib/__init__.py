@@ -55,13 +55,13 @@ def library(names: Iterable[str], isa: Isa | None = None) -> str:
     return _text(_with_needs(names), isa, CFunction.text)
 
 
-def file_apart(names: Iterable[str], isa: Isa | None = None) -> str:
-    """The C file of the functions that `library(names)` leaves to be compiled apart; "" for none.
+def file_apart(names: Iterable[str], isa: Isa | None = None, also: Iterable[str] = ()) -> str:
+    """The C file of the functions that `library(names)` leaves to be compiled apart, and of those in `also`; "" for none.
 
     One for all: they go together in kernels, and a run of the compiler for each would cost as much as half of what it does.
     """
-    apart = [f for f in _with_needs(names).values() if f.is_apart]
-    return _text(_with_needs(f.name for f in apart), isa, lambda f: f.alone() if f.is_apart else f.text()) if apart else ""
+    apart = [*(f.name for f in _with_needs(names).values() if f.is_apart), *also]
+    return _text(_with_needs(apart), isa, lambda f: f.alone() if f.is_apart else f.text()) if apart else ""
 
 
 def _text(functions: Mapping[str, CFunction], isa: Isa | None, spell: Callable[[CFunction], str]) -> str:
