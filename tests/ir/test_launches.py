@@ -1,13 +1,14 @@
-"""Launches are found in what the host decides, and nothing inside them is looked at."""
+"""Finding launches and statements without looking at everything: launches stand in what the host decides, statements in no expression."""
 
 from __future__ import annotations
 
 from handmade import BX, I, add, at, buf, kernel, launch, num, put
 
+from tileworkbench.ir.bodies import statements
 from tileworkbench.ir.expr import Binary, Const
 from tileworkbench.ir.launches import rewrite_launches
 from tileworkbench.ir.node import replace, walk
-from tileworkbench.ir.stmt import For, If, Launch
+from tileworkbench.ir.stmt import For, If, Launch, Stmt
 
 A = buf("a", 8, 8)
 FIRST, SECOND = (launch(blocks, (put(A, (BX, BX), add(at(A, BX, BX), 1.0)),)) for blocks in (2, 3))
@@ -33,3 +34,10 @@ def test_other_parts_keep_identity():
     assert new.body[0] is FIRST
     assert new.params is PROGRAM.params
     assert new.body[1].body[0].then[0].grid == (Const(9),)
+
+
+def test_statements_are_those_that_a_walk_meets():
+    seen = list(statements(PROGRAM))
+    assert [type(n).__name__ for n in seen] == ["Launch", "Store", "For", "If", "Launch", "Store"]
+    assert seen == [n for n in walk(PROGRAM) if isinstance(n, Stmt)]
+    assert list(statements(FIRST.body[0])) == [FIRST.body[0]]

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..ir.bodies import statements
 from ..ir.expr import AddressOf, Binary, Buffer, Cast, Const, Expr, Load, Var
 from ..ir.node import walk
 from ..ir.stmt import (
@@ -70,7 +71,7 @@ class _Placer:
         self.arch, self.forms = arch, launch.forms
         self.out = Placement(int(np.prod(launch.threads)))
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
-        self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
+        self.stmts = [n for s in launch.body for n in statements(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
         self.loops = [s for s in self.stmts if isinstance(s, ParallelFor)]
         self.touched = {id(s): tuple(_touched(s)) for s in self.loops}
         self.whole_rows = whole_rows(self.stmts)

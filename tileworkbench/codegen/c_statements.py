@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..base.errors import TileError
 from ..base.span import Span
+from ..ir.bodies import statements
 from ..ir.expr import Expr
 from ..ir.lowered import Fail, Text
-from ..ir.node import walk
 from ..ir.stmt import Body, Kernel, Stmt
 from .c_family import CFamily
 from .c_names import c_string
@@ -15,7 +15,7 @@ from .writer import Writer
 
 def asserts_of(kernel: Kernel) -> tuple[tuple[str, Span | None], ...]:
     """Message and place of every assertion by its number; one that a pass proved to hold leaves a gap."""
-    found = {n.index: (n.message, n.span) for n in walk(kernel) if isinstance(n, Fail)}
+    found = {n.index: (n.message, n.span) for n in statements(kernel) if isinstance(n, Fail)}
     return tuple(found.get(i, ("", None)) for i in range(1 + max(found, default=-1)))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .expr import Expr
+from .node import Node, children
 from .stmt import Body, For, If, PipelinedFor, Stmt, While
 
 
@@ -26,3 +29,13 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
             return (body,)
         case _:
             return ()
+
+
+def statements(node: Node) -> Iterator[Stmt]:
+    """The statements at and below `node`, parents first, in program order: `walk` without the expressions, which are most of a kernel."""
+    waiting = [node]
+    while waiting:
+        top = waiting.pop()
+        if isinstance(top, Stmt):
+            yield top
+        waiting += [n for n in reversed(children(top)) if isinstance(n, Stmt)]

@@ -257,7 +257,7 @@ def jit(
             $TILEWORKBENCH_TARGET, else C if there is a compiler.
         num_threads: threads of a launch. Default: $TILEWORKBENCH_NUM_THREADS, else all cores.
         pass_configs: as for `T.annotate_pass_configs`, of the whole kernel; other names are listed on the kernel as `ignored_configs`.
-        compile_flags: more flags for the C compiler.
+        compile_flags: more flags for the compiler: of C, or NVRTC for a GPU.
         verbose: print what was compiled and how long it took.
     `target_host`, `execution_backend`, `debug_root_path` and `mode` are accepted for TileLang's sake.
 

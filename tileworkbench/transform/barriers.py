@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..ir.bodies import statements
 from ..ir.device import DeviceCall
 from ..ir.expr import Buffer, Const
-from ..ir.node import walk
 from ..ir.stmt import Body, Break, Continue, For, PipelinedFor, Sync, While
 from ..ir.tile_place import TilePlace
 
@@ -19,7 +19,7 @@ def runs(loop: For | PipelinedFor | While) -> bool:
 
 def leaves(body: Body) -> bool:
     """Whether an iteration may end before the end of `body`, and so before barriers in it."""
-    return any(isinstance(n, (Break, Continue)) for s in body for n in walk(s))
+    return any(isinstance(n, (Break, Continue)) for s in body for n in statements(s))
 
 
 def meets_first(body: Body) -> bool:

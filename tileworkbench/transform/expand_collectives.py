@@ -18,10 +18,11 @@ from math import prod
 from ..analysis.uniform import Uniformity
 from ..base.dtypes import BOOL, FLOAT32, INDEX, INT32, DType
 from ..base.errors import UnsupportedError
+from ..ir.bodies import statements
 from ..ir.build import ZERO, add, both, cast, index, mul, sub
 from ..ir.expr import Binary, Buffer, Const, Expr, Load, Select
 from ..ir.launches import rewrite_launches
-from ..ir.node import replace, walk
+from ..ir.node import replace
 from ..ir.stmt import Body, Collective, For, If, Kernel, Launch, Let, PipelinedFor, Stmt, Store, Sync, While
 from .names import Names
 from .reduce_loops import combine_step
@@ -33,12 +34,12 @@ _FOLDS = {**{op: op for op in ("sum", "max", "min", "bitand", "bitor", "any", "a
 
 def expand_collectives(kernel: Kernel) -> Kernel:
     """Return `kernel` with shuffles and votes that a GPU has."""
-    if not any(isinstance(n, Collective) for n in walk(kernel)):
+    if not any(isinstance(n, Collective) for n in statements(kernel)):
         return kernel
     names = Names(kernel)
 
     def change(node: Launch) -> Launch:
-        if any(isinstance(n, Collective) for n in walk(node)):
+        if any(isinstance(n, Collective) for n in statements(node)):
             return _Expanding(node, names).launch()
         return node
 

@@ -8,7 +8,8 @@ Requires: flat accesses.  Preserves: everything else.
 
 from __future__ import annotations
 
-from ..ir.node import Node, rewrite, walk
+from ..ir.bodies import statements
+from ..ir.node import Node, rewrite
 from ..ir.stmt import Kernel, Print
 from .names import Names
 from .print_lines import print_lines
@@ -16,7 +17,7 @@ from .print_lines import print_lines
 
 def expand_prints(kernel: Kernel) -> Kernel:
     """Return `kernel` without `Print`."""
-    if not any(isinstance(n, Print) for n in walk(kernel)):
+    if not any(isinstance(n, Print) for n in statements(kernel)):
         return kernel
     names = Names(kernel)
 

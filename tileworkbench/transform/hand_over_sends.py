@@ -21,11 +21,12 @@ from ..analysis.linear import has_load
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
 from ..base.dtypes import INDEX, INT32, UINT32, DType
+from ..ir.bodies import statements
 from ..ir.build import add, cast, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var
 from ..ir.launches import rewrite_launches
-from ..ir.node import replace, rewrite, walk
+from ..ir.node import replace, rewrite
 from ..ir.send import HandOver, SendTile
 from ..ir.stmt import Body, For, Kernel, Launch, Let, Stmt, Store
 from ..layout.fragments import WARP
@@ -51,7 +52,7 @@ def hand_over_sends(kernel: Kernel) -> Kernel:
 
 def _launch(launch: Launch, roles: Specialised, names: Names) -> Launch:
     loops = [s for s in roles.consumers if isinstance(s, For) and s.kind == KIND]
-    found = [n for s in roles.consumers for n in walk(s) if isinstance(n, SendTile)]
+    found = [n for s in roles.consumers for n in statements(s) if isinstance(n, SendTile)]
     if len(loops) != 1 or len(found) != 1 or found[0].stage is None or not _is_way(loops[0], found[0]):
         return launch
     loop, send, old = loops[0], found[0], found[0].stage

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..analysis.linear import has_load
 from ..analysis.uses import uses
 from ..base.errors import UnsupportedError
-from ..ir.bodies import bodies
+from ..ir.bodies import bodies, statements
 from ..ir.build import ZERO
 from ..ir.expr import Buffer, Load, Var
 from ..ir.launches import rewrite_launches
@@ -35,7 +35,7 @@ def keep_values(kernel: Kernel) -> Kernel:
 
 
 def _has_sync(node: Node) -> bool:
-    return any(isinstance(n, Sync) and n.scope == "grid" for n in walk(node))
+    return any(isinstance(n, Sync) and n.scope == "grid" for n in statements(node))
 
 
 class _Keeping:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ..analysis.fragments import Placement, place_fragments
 from ..analysis.uses import uses
+from ..ir.bodies import statements
 from ..ir.expr import Binary, Buffer, Cast, Expr, Load, Unary, is_const
 from ..ir.launches import rewrite_launches
 from ..ir.node import replace, walk
@@ -33,7 +34,7 @@ def late_sums(kernel: Kernel, arch: int) -> Kernel:
 
 def _has_products(launch: Launch) -> bool:
     """Whether a matrix unit spreads rows over threads."""
-    return any(isinstance(n, Gemm) for n in walk(launch)) and any(isinstance(n, Reduce) for n in walk(launch))
+    return any(isinstance(n, Gemm) for n in statements(launch)) and any(isinstance(n, Reduce) for n in statements(launch))
 
 
 class _Launch:
@@ -118,7 +119,7 @@ def _is_exponential(factor: Expr, around: Body) -> bool:
         case Unary("exp" | "exp2"):
             return True
         case Load(buffer) if buffer.scope == "fragment":
-            stores = [n for s in around for n in walk(s) if isinstance(n, Store) and n.buffer == buffer]
+            stores = [n for s in around for n in statements(s) if isinstance(n, Store) and n.buffer == buffer]
             writers = [s for s in around if buffer in uses(s).written]
             return bool(stores) and all(isinstance(s, ParallelFor) for s in writers) and all(_is_exponential(n.value, ()) for n in stores)
         case _:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
 from ..base.pass_configs import FAST_ACCUMULATE, is_asked
+from ..ir.bodies import statements
 from ..ir.device import Specialised
 from ..ir.expr import Buffer, Const
 from ..ir.launches import rewrite_launches
@@ -39,7 +40,7 @@ def promote_sums(kernel: Kernel, arch: int) -> Kernel:
 def _launch(launch: Launch, arch: int) -> Launch:
     if is_asked(launch.hints, FAST_ACCUMULATE):
         return launch
-    products = [n for s in launch.body for n in walk(s) if isinstance(n, Gemm) and _is_short(n) and is_grouped(n, launch, arch)]
+    products = [n for s in launch.body for n in statements(s) if isinstance(n, Gemm) and _is_short(n) and is_grouped(n, launch, arch)]
     if not products:
         return launch
     lengths: dict[Buffer, int | None] = {}

@@ -30,7 +30,7 @@ from ..analysis.tensor_moves import boxes_of
 from ..analysis.tensor_stores import LEAST_BYTES, LEAST_ROW, ROWS, Pieces, pieces_of, slots_of, source_of, why_in_order
 from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses
-from ..ir.bodies import heads
+from ..ir.bodies import heads, statements
 from ..ir.build import index
 from ..ir.device import Specialised
 from ..ir.explicit import TensorMove, is_explicit
@@ -61,9 +61,9 @@ def send_tiles(kernel: Kernel, arch: int) -> Kernel:
     inside: set[int] = set()
 
     def change(node: Launch) -> Launch:
-        if node.threads_used or is_explicit(node) or any(isinstance(n, Return) for n in walk(node)):
+        if node.threads_used or is_explicit(node) or any(isinstance(n, Return) for n in statements(node)):
             return node
-        if not any(isinstance(n, (Copy, Atomic)) and source_of(n) is not None for n in walk(node)):
+        if not any(isinstance(n, (Copy, Atomic)) and source_of(n) is not None for n in statements(node)):
             return node
         return _Send(node, arch, names, aliasing, inside).launch()
 

@@ -26,12 +26,13 @@ from ..analysis.matrix_units import GROUP
 from ..analysis.tensor_copies import TensorCopies, TensorCopy, tensor_copies
 from ..analysis.uses import uses
 from ..base.dtypes import INDEX, INT32, UINT32, DType
+from ..ir.bodies import statements
 from ..ir.build import add, cast, floordiv, floormod, index
 from ..ir.device import DeviceCall, MapOf, Specialised
 from ..ir.explicit import is_explicit
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Var, is_const
 from ..ir.launches import rewrite_launches
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.node import Node, replace, rewrite
 from ..ir.remark import Remark
 from ..ir.stmt import Body, Copy, For, If, Kernel, Launch, Let, PipelinedFor, Region, Return, Stmt, Store
 from ..ir.tile_form import TensorView
@@ -58,7 +59,7 @@ def specialise_warps(kernel: Kernel, arch: int) -> Kernel:
             return node
         if is_explicit(node):  # the author says who copies
             return node
-        if any(isinstance(n, Return) for n in walk(node)):  # threads that leave would not release what they have not used
+        if any(isinstance(n, Return) for n in statements(node)):  # threads that leave would not release what they have not used
             return node
         copies = tensor_copies(node)
         if not any(c.loops and isinstance(c.loops[-1], PipelinedFor) and c.loops[-1].num_stages for c in copies.found.values()):

@@ -16,6 +16,7 @@ from __future__ import annotations
 from ..analysis.linear import has_load
 from ..analysis.uses import uses
 from ..base.errors import UnsupportedError
+from ..ir.bodies import statements
 from ..ir.build import index
 from ..ir.expr import AddressOf, Buffer, Expr, Load, Var
 from ..ir.launches import rewrite_launches
@@ -29,7 +30,7 @@ _HINT = "call T.sync_grid at the top of the launch, or in a loop or branch that 
 
 def split_grid_syncs(kernel: Kernel) -> Kernel:
     """Return `kernel` without barriers of the grid."""
-    if not any(isinstance(n, Sync) and n.scope == "grid" for n in walk(kernel)):
+    if not any(isinstance(n, Sync) and n.scope == "grid" for n in statements(kernel)):
         return kernel
     names = Names(kernel)
     found: list[AllocateGlobal] = []
@@ -44,7 +45,7 @@ def split_grid_syncs(kernel: Kernel) -> Kernel:
 
 
 def _has_sync(node: Node) -> bool:
-    return any(isinstance(n, Sync) and n.scope == "grid" for n in walk(node))
+    return any(isinstance(n, Sync) and n.scope == "grid" for n in statements(node))
 
 
 class _Splitting:

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from ..analysis.matrix_units import GROUP
 from ..base.dtypes import INDEX, INT32, UINT32
 from ..base.gpu import capability_limits
+from ..ir.bodies import statements
 from ..ir.build import add, cast, choose, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, DeviceValue, MapOf, Registers, Specialised
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
-from ..ir.node import Node, replace, rewrite, walk
+from ..ir.node import Node, replace, rewrite
 from ..ir.send import HandOver, SendTile
 from ..ir.stmt import Atomic, Body, Copy, For, If, Launch, Stmt, Store
 from ..layout.fragments import WARP, Fragment, wgmma_c
@@ -195,12 +196,12 @@ def fits(launch: Launch) -> bool:
 
 def sends(launch: Launch) -> list[SendTile]:
     """All of a launch."""
-    return [n for s in launch.body for n in walk(s) if isinstance(n, SendTile)]
+    return [n for s in launch.body for n in statements(s) if isinstance(n, SendTile)]
 
 
 def without_sends(launch: Launch, names: Names) -> Launch:
     """`launch` in which the threads store themselves."""
-    given = [n for s in launch.body for n in walk(s) if isinstance(n, HandOver)]
+    given = [n for s in launch.body for n in statements(s) if isinstance(n, HandOver)]
     stages = {send.stage for send in sends(launch)} | {g.stage for g in given}
 
     def whole(node: Node) -> Node:

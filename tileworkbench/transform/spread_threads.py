@@ -21,7 +21,7 @@ from ..analysis.uses import uses
 from ..base.dtypes import INT32, DType
 from ..base.errors import UnsupportedError
 from ..base.span import Span
-from ..ir.bodies import heads
+from ..ir.bodies import heads, statements
 from ..ir.build import TRUE, add, cast, index, mul
 from ..ir.device import DeviceCall, Specialised, WaitProducts
 from ..ir.expr import Binary, Buffer, CallExtern, Const, Expr, Load, Var, is_const
@@ -96,7 +96,7 @@ class Spread:
         self.certain = {id(region) for region in certain}  # which live as long as the kernel
         body = launch.body if self.roles is None else self.roles.consumers
         self.place: Placement = place_fragments(replace(launch, body=body), arch)
-        self.operations = [n for s in body for n in walk(s) if isinstance(n, (Gemm, Reduce))]
+        self.operations = [n for s in body for n in statements(s) if isinstance(n, (Gemm, Reduce))]
         self.vars = tuple(launch.thread_vars[d] if d < len(launch.thread_vars) else names.var(f"t{'xyz'[d]}") for d in range(len(launch.threads)))
         self.thread: Expr = self.vars[-1]
         for var, count in zip(reversed(self.vars[:-1]), reversed(launch.threads[:-1]), strict=True):
@@ -286,7 +286,8 @@ class Spread:
             return ()
         if placed is None:
             return strided(loop, self.thread, self.place.threads, self.names)
-        asks = any(isinstance(n, Atomic) and n.result is not None for n in walk(loop)) or calls(loop) or reads_back(loop, frozenset(self.arrays))
+        told = any(isinstance(n, Atomic) and n.result is not None for n in statements(loop))
+        asks = told or calls(loop) or reads_back(loop, frozenset(self.arrays))
         if asks and placed.copies > 1 and any(isinstance(n, Store) and n.buffer in self.arrays for n in walk(loop)):
             raise UnsupportedError("an atomic that gives the old value beside a tile of which several threads hold a copy", span=loop.span)
 

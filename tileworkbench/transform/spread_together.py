@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.bodies import heads
+from ..ir.bodies import heads, statements
 from ..ir.expr import Buffer, Expr
 from ..ir.launches import rewrite_launches
-from ..ir.node import Node, walk
+from ..ir.node import Node
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, ParallelFor, PipelinedFor, Reduce, Region, Scan, Stmt, Sync, While
 from .certain_regions import certain_regions
 from .names import Names
@@ -39,7 +39,7 @@ def spread_together(kernel: Kernel, arch: int = 0) -> Kernel:
 
 
 def _has_operation(body: Body) -> bool:
-    return any(isinstance(n, TILE_OPERATIONS) for s in body for n in walk(s))
+    return any(isinstance(n, TILE_OPERATIONS) for s in body for n in statements(s))
 
 
 class _Together(Spread):

@@ -12,9 +12,10 @@ Requires: thread programs.  Preserves: launches that wait already.
 
 from __future__ import annotations
 
+from ..ir.bodies import statements
 from ..ir.device import GRID_LAUNCH, GRID_WAIT, DeviceCall
 from ..ir.launches import rewrite_launches
-from ..ir.node import replace, walk
+from ..ir.node import replace
 from ..ir.stmt import Body, Kernel, Launch
 
 HAND_OVER: Body = (DeviceCall(GRID_LAUNCH), DeviceCall(GRID_WAIT))
@@ -26,6 +27,6 @@ def start_early(kernel: Kernel, arch: int) -> Kernel:
 
 
 def _launch(node: Launch) -> Launch:
-    if any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for n in walk(node)):
+    if any(isinstance(n, DeviceCall) and n.name == GRID_WAIT for n in statements(node)):
         return node
     return replace(node, body=(*HAND_OVER, *node.body))

@@ -21,6 +21,7 @@ from ..analysis.divisors import divisor
 from ..analysis.fragments import numbers
 from ..analysis.linear import linear
 from ..base.dtypes import UINT32
+from ..ir.bodies import statements
 from ..ir.build import add, floordiv, floormod, index, mul
 from ..ir.device import DeviceCall, Registers
 from ..ir.expr import Binary, Buffer, Const, Expr, Select, Unary, Var
@@ -42,7 +43,7 @@ def trade_in_quads(kernel: Kernel) -> Kernel:
     names = Names(kernel)
 
     def change(node: Launch) -> Launch:
-        if node.threads[0] % WARP or any(isinstance(n, _LEAVES) for n in walk(node)):
+        if node.threads[0] % WARP or any(isinstance(n, _LEAVES) for n in statements(node)):
             return node
         return _Trade(node, names, given).launch()
 
