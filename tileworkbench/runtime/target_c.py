@@ -129,7 +129,8 @@ class CTarget:
             fresh.append((source, records))
             middle = time.perf_counter()
             flags = [*isa.march, *source.flags, *options.compile_flags]
-            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts, alone=not kernel.imports and not options.compile_flags)
+            alone = not kernel.imports and not options.compile_flags
+            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts, alone=alone)
             facts.update(entry=source.entry, passes_ms=(middle - start) * 1e3, compiler_ms=(time.perf_counter() - middle) * 1e3)
             return facts
 
