@@ -254,9 +254,9 @@ def _report(kernel: JITKernel, case: Case, inputs: Sequence[Any], machine: Machi
     call = kernel.bind(*inputs)
     clock, made = kernel.clock_for(inputs), kernel.schedule
     seconds = [t / 1e3 for t in measure(lambda: kernel.executable.launch(call), rep_ms=500, clock=clock).runs_ms] if is_compiled else []
-    registers = kernel.n_regs if machine.is_gpu else None
+    compiled = kernel.resources.compiled_for(machine) if machine.is_gpu else ()
     return make_report(
-        kernel.ir, machine, call.dims, threads=call.threads, seconds=seconds, useful_flops=case.flops, schedule=made, registers=registers
+        kernel.ir, machine, call.dims, threads=call.threads, seconds=seconds, useful_flops=case.flops, schedule=made, compiled=compiled
     )
 
 

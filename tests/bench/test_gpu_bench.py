@@ -47,11 +47,48 @@ class MadeUp:
     def between(self, first: float, second: float) -> float:
         return second - first
 
+    def has_passed(self, mark: float) -> bool:
+        return False
+
     def wait(self) -> None:
         pass
 
     def hold(self, microseconds: float) -> None:
         self.now += microseconds / 1e3
+
+
+class SlowHost(MadeUp):
+    """The host takes so long for a launch: the GPU runs it then, unless it is still held back."""
+
+    def __init__(self, launch_ms: float) -> None:
+        super().__init__()
+        self.launch_ms, self.host = launch_ms, 0.0
+
+    def run(self, ms: float) -> turns.Run:
+        def work() -> None:
+            self.host += self.launch_ms
+            self.now = max(self.now, self.host) + ms
+
+        return work
+
+    def has_passed(self, mark: float) -> bool:
+        return self.host >= mark
+
+    def wait(self) -> None:
+        self.host = self.now = max(self.host, self.now)
+
+    def hold(self, microseconds: float) -> None:
+        self.now = max(self.now, self.host) + microseconds / 1e3
+
+
+@pytest.mark.parametrize("launch_ms", [0.004, 0.011, 0.04, 0.15])
+def test_a_slow_host_is_waited_for(launch_ms: float) -> None:
+    """Launches of 5 us, which the host takes up to 150 for: what counts is the GPU's time."""
+    clock = SlowHost(launch_ms)
+    mine, theirs = [clock.run(0.005)], [clock.run(0.006)]
+    assert turns.estimate(clock, mine) == pytest.approx(0.005)
+    found = turns.alternate(clock, {"a": mine}, theirs, 0.006)["a"]
+    assert (found.ms, found.base_ms, found.ratio) == pytest.approx((0.005, 0.006, 1.2))
 
 
 @pytest.mark.parametrize("ms", [0.004, 0.2, 3.0, 80.0])

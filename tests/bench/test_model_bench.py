@@ -23,6 +23,12 @@ SAID = {"seconds": 1e-3, "DRAM read": 80e6, "DRAM written": 20e6, "L2 read": 90e
 RUN = RecordedRun("gemm float16", "64x64x64", "fast", (1.1e-3, 1.0e-3, 1.2e-3), {"DRAM read": 79e6, "DRAM written": 20e6})
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wavefronts have tests of their own (`test_wavefronts`), and take a C++ compiler."""
+    monkeypatch.setattr("tileworkbench.bench.gpu.wavefronts.emulated", lambda case: ({}, ""))
+
+
 def test_three_schedules_of_each_kind_compile_to_kernels_of_the_model() -> None:
     found = cases()
     assert set(Counter((c.kernel, c.shape) for c in found if not c.off).values()) == {3}

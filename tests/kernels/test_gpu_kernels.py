@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from tileworkbench.base.dtypes import DType
+from tileworkbench.base.machine import find_machine
 from tileworkbench.kernels import attention, elementwise, gemm, linear, norms, softmax
 from tileworkbench.kernels.choice import gpu_of, multiprocessors, shared_bytes
+from tileworkbench.transform import stay_on_chip
 
 NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "tfloat32": np.float32}
 ONE = 2.0**-24  # what a sum in float32 may lose with each term, of the sum of absolute values
@@ -273,7 +275,12 @@ def test_schedules_fit_into_shared_memory(dtype: str, arch: str) -> None:
     for dim in (32, 64, 128, 256):
         a = attention.default_schedule(4096, dim, dtype, target=f"cuda:{arch}")
         assert (a.block_m + 2 * a.stages * a.block_n) * dim * size <= shared_bytes(arch) - 1024 or (dim, arch) in ((256, "sm_75"),)
-    assert multiprocessors(arch) > 0
+
+
+def test_chips_have_the_multiprocessors_of_their_presets() -> None:
+    """One source: schedules are made, and blocks dealt out, for the GPUs that reports are about."""
+    assert [multiprocessors(a) for a in ("sm_80", "sm_90a", "sm_89")] == [find_machine(m).cores for m in ("a100", "h200", "l4")] == [108, 132, 58]
+    assert stay_on_chip.MULTIPROCESSORS == multiprocessors("sm_90a")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,23 @@ def test_gemm(shape: tuple[int, int, int], dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("is_nt", [False, True])
+@pytest.mark.parametrize("size", [(128, 96), (37, 100), (1, 5)], ids=str)
+def test_gemm_of_one_row(size: tuple[int, int], is_nt: bool, dtype: str, target: str) -> None:
+    """By the library's schedule: a walk over B, whichever way it lies."""
+    n, k = size
+    kind = DType(dtype).to_numpy()
+    a, b = random(1, 1, k).astype(kind), random(2, k, n).astype(kind)
+    s = gemm.default_schedule(1, n, k, dtype, is_nt=is_nt)
+    program = gemm.scheduled(1, n, k, s, dtype, "float32", True, is_nt)
+    assert s.block_m == 1 and not any(isinstance(node, Gemm) for node in walk(program.kernel))
+    got = run(program, target, a, np.ascontiguousarray(b.T) if is_nt else b)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    assert np.all(np.abs(got - np.maximum(wide[0] @ wide[1], 0)) <= (k + 4) * 2.0**-24 * (np.abs(wide[0]) @ np.abs(wide[1])))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(8, 64), (13, 40), (1, 1)], ids=str)
 def test_softmax(shape: tuple[int, int], target: str) -> None:
     x = 5 * random(3, *shape)
@@ -183,6 +200,11 @@ def exact_attention(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
         (lambda: gemm.default_schedule(2048, 2048, 2048, "bfloat16"), "2048x256x2048"),
         (lambda: gemm.default_schedule(128, 11008, 4096), "128x256x512"),
         (lambda: gemm.default_schedule(5, 0, 300), "16x16x304"),
+        (lambda: gemm.default_schedule(1, 11008, 4096), "1x1376x8"),
+        (lambda: gemm.default_schedule(1, 11008, 4096, "bfloat16", is_nt=True), "1x64x4096"),
+        (lambda: gemm.default_schedule(1, 4096, 4096, blocks=16), "1x256x8"),
+        (lambda: gemm.default_schedule(1, 0, 3), "1x16x3"),
+        (lambda: gemm.default_schedule(1, 64, 64, "int8"), "16x64x64"),
         (lambda: softmax.default_schedule(8192, 4096), "2 rows"),
         (lambda: softmax.default_schedule(8, 100_000), "1 row"),
         (lambda: attention.default_schedule(1024), "256x128"),

@@ -12,7 +12,8 @@ import pytest
 import tileworkbench
 import tileworkbench.language as T
 from tileworkbench.base.span import Span
-from tileworkbench.runtime import nvrtc, sass
+from tileworkbench.runtime import nvrtc, sass, target_cuda
+from tileworkbench.runtime.cubin import code_of
 from tileworkbench.runtime.kernel import JITKernel
 from tileworkbench.runtime.sass_kinds import KINDS, kind_of, kinds_by_line, kinds_of, name_of
 from tileworkbench.runtime.stages import Stage, key_of, stages_of
@@ -33,7 +34,7 @@ extern "C" __global__ void k(float *p) {
 @needs_tools
 def test_each_call_of_an_inlined_function_has_its_own_line() -> None:
     """The table of lines that a cubin has gives all four stores to the first call."""
-    made = nvrtc.compile_text(TWICE, "sm_90a")
+    made = nvrtc.compile_text(TWICE, "sm_90a", [nvrtc.LINE_INFO])
     spans = {n: Span("k.py", n, 0, n, 1) for n in (4, 5, 6)}
     stage = sass.sass_stage(made.cubin, TWICE, spans, ptx=made.lines)
     stores = [stage.twins[i][0].line for i, row in enumerate(stage.lines, 1) if name_of(row) == "STG"]
@@ -81,6 +82,20 @@ def test_loads_and_products_stand_at_their_lines(kernel: JITKernel) -> None:
     assert total == sum(1 for row in stage.lines if kind_of(row)) == sum(kinds_of(stage.lines).values()) > 100
     names = [s.name for s in stages_of(kernel)]
     assert names == ["tile program", "tile IR", "lowered IR", "CUDA", "SASS"]
+
+
+@needs_tools
+def test_the_code_that_is_shown_is_the_code_that_runs(kernel: JITKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines come from a run of the compiler of their own; should it ever make other code, the code is shown without them."""
+    executable: Any = kernel.executable
+    shown = executable._with_lines
+    assert code_of(shown.cubin) == code_of(executable.cubin) and len(shown.cubin) > len(executable.cubin) and shown.lines
+    other = nvrtc.compile_text(TWICE, "sm_90a", [nvrtc.LINE_INFO])
+    monkeypatch.setattr(target_cuda, "compile_text", lambda *_: other)
+    monkeypatch.delitem(executable.__dict__, "_with_lines")
+    stage = kernel.assembly()
+    assert stage.text == sass.sass_stage(executable.cubin, executable.source, {}).text and not stage.twins
+    del executable.__dict__["_with_lines"]
 
 
 @needs_tools

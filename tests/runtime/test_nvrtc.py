@@ -146,7 +146,7 @@ def test_the_newest_library_comes_first(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(nvrtc, "wheel_folders", lambda: [tmp_path])
     found = [str(Path(p).relative_to(tmp_path)) for p in nvrtc.candidates() if p.startswith(str(tmp_path))]
     assert found == ["cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"]
-    assert nvrtc.candidates("none") == [] and nvrtc.candidates("mine.so") == ["mine.so"]
+    assert [*nvrtc.candidates("none")] == [] and [*nvrtc.candidates("mine.so")] == ["mine.so"]
 
 
 def test_the_drivers_cuda_decides_between_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +156,20 @@ def test_the_drivers_cuda_decides_between_several(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(nvrtc, "Nvrtc", library)
     monkeypatch.setattr(nvrtc, "candidates", lambda *_: ["13", "12"])
     for driver, wanted in ((None, 13), ((13, 0), 13), ((12, 4), 12), ((11, 8), 13)):
-        monkeypatch.setattr(nvrtc, "find_driver", lambda version=driver: version and types.SimpleNamespace(version=version))
+        monkeypatch.setattr(nvrtc, "driver_version", lambda version=driver: version)
         found = nvrtc._find.__wrapped__("", "")
         assert found is not None and found.version[0] == wanted, driver
+
+
+def test_a_library_of_a_wheel_is_found_without_asking_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(nvrtc.ctypes.util, "find_library", asked.append)
+    monkeypatch.setattr(nvrtc, "wheel_folders", list)
+    assert nvrtc._find.__wrapped__("", "") is None and asked == ["nvrtc"]
+    monkeypatch.undo()
+    monkeypatch.setattr(nvrtc.ctypes.util, "find_library", asked.append)
+    nvrtc._find.__wrapped__("", "")
+    assert len(asked) == 1 or not nvrtc.wheel_folders()
 
 
 def test_finding_it_imports_nothing() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class _Placer:
         self.tiles = [b for b in launch.allocs if b.scope == "fragment" and b.view_of is None]
         self.stmts = [n for s in launch.body for n in walk(s) if isinstance(n, (Gemm, ParallelFor, Reduce, Copy, Scan, Atomic, Print))]
         self.loops = [s for s in self.stmts if isinstance(s, ParallelFor)]
+        self.touched = {id(s): tuple(_touched(s)) for s in self.loops}
         self.whole_rows = whole_rows(self.stmts)
         for buffer in _one_by_one(launch.body):
             self.keep_shared(buffer, "the block reads or writes single cells of it")
@@ -156,13 +158,13 @@ class _Placer:
     def follow_loop(self, loop: ParallelFor) -> bool:
         placed = self.out.loops.get(id(loop))
         if placed is None:
-            found = [b for b, at in _touched(loop) if b in self.out.fragments and at == loop.vars and _covers(b, loop)]
+            found = [b for b, at in self.touched[id(loop)] if b in self.out.fragments and at == loop.vars and _covers(b, loop)]
             if not found:
                 return False
             shape = tuple(int(e.value) for e in loop.extents if isinstance(e, Const))
             self.out.loops[id(loop)] = replace(self.best(loop, found), shape=shape)  # of a part of the cells, those that hold others rest
             return True
-        return any(self.lay(buffer, fragment) for buffer, at in _touched(loop) if (fragment := _projected(placed, loop.vars, at)) is not None)
+        return any(self.lay(buffer, fragment) for buffer, at in self.touched[id(loop)] if (fragment := _projected(placed, loop.vars, at)) is not None)
 
     def best(self, loop: ParallelFor, found: list[Buffer]) -> Fragment:
         """Where a loop over the cells of `found` runs: where the others can be reached too, by formulas, and what is read lies."""
@@ -223,13 +225,27 @@ class _Placer:
 
     def why_not(self, node: Load | Store, loop: ParallelFor, placed: Fragment) -> str:
         """Why the threads cannot touch these cells in their own registers, or ""."""
-        wanted = cells_at(node.indices, loop.vars, placed)
-        if wanted is None:
-            return "a register would be chosen at run time"
-        busy = placed.cells()[0] >= 0
-        if any(np.any((at < 0) & busy) or np.any((at >= size) & busy) for at, size in zip(wanted, node.buffer.static_shape(), strict=True)):
-            return "a loop reaches over its edge"
-        return "" if own_registers(placed, self.out.fragments[node.buffer], wanted) is not None else "a thread would need another thread's cell"
+        found = registers_at(node.indices, loop.vars, placed, self.out.fragments[node.buffer], node.buffer.static_shape())
+        return found if isinstance(found, str) else ""
+
+
+@lru_cache(maxsize=512)
+def registers_at(indices: tuple[Expr, ...], loop_vars: tuple[Var, ...], placed: Fragment, tile: Fragment, shape: tuple[int, ...]) -> Array | str:
+    """The register of `tile`, of `shape`, that each iteration of a loop that is `placed` wants at `indices`, or why threads cannot have it so.
+
+    The same cells are asked for by every statement of a loop, and again when it is written: so answers are kept.
+    """
+    wanted = cells_at(indices, loop_vars, placed)
+    if wanted is None:
+        return "a register would be chosen at run time"
+    busy = placed.cells()[0] >= 0
+    if any(np.any((at < 0) & busy) or np.any((at >= size) & busy) for at, size in zip(wanted, shape, strict=True)):
+        return "a loop reaches over its edge"
+    found = own_registers(placed, tile, wanted)
+    if found is None:
+        return "a thread would need another thread's cell"
+    found.flags.writeable = False
+    return found
 
 
 def reads_back(loop: ParallelFor, held: frozenset[Buffer]) -> bool:

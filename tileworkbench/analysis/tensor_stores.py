@@ -76,6 +76,13 @@ def pieces_of(tile: Buffer, dtype: DType, dst: Region) -> Pieces | str:
     return Pieces(replace(boxes.view, box=tuple(box)), rows, columns, boxes.width)
 
 
+def slots_of(pieces: Pieces, dtype: DType, groups: int, room: int) -> int:
+    """How many pieces a stage in `room` bytes of shared memory has for each of `groups` warp groups: a divisor of those there are, 0 if none fits."""
+    count = pieces.rows // (ROWS * groups) * (pieces.columns // pieces.width)  # of each warp group
+    one = ROWS * pieces.width * dtype.bits // 8
+    return next((n for n in range(count, 0, -1) if count % n == 0 and n * groups * one <= room), 0)
+
+
 def why_in_order(stmt: Copy | Atomic, everything: Body, later: Iterable[Stmt], aliasing: Aliasing) -> str:
     """What else touches the array of `stmt`, so that the engine's writes would have to be ordered; or "".
 

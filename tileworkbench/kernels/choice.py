@@ -12,11 +12,11 @@ from typing import Any
 from ..base.gpu import capability_limits
 from ..frontend.prim_func import PrimFunc
 from ..runtime.gpu_arch import DEFAULT, capability
+from ..runtime.gpu_limits import machine_of
 from ..runtime.jit import JITFunction, jit
 from ..runtime.options import target_arch, target_name
 from ..runtime.target_cuda import choose_arch
 
-SMS = {"sm_80": 108, "sm_90": 132}  # of the chips that schedules are made for, the A100 and the H200; others are taken to have as many as the A100
 _NEAREST = {87: "sm_86", 103: "sm_100", 110: "sm_100", 121: "sm_120"}
 _jitted: dict[tuple[Callable[..., PrimFunc], str, str], JITFunction] = {}
 
@@ -40,8 +40,8 @@ def shared_bytes(arch: str) -> int:
 
 
 def multiprocessors(arch: str) -> int:
-    """How many blocks have a multiprocessor of their own."""
-    return SMS.get(_limits(arch), SMS["sm_80"])
+    """How many blocks have a multiprocessor of their own, on the GPU on paper that stands for an architecture: the H200, the A100, ..."""
+    return machine_of(arch).cores
 
 
 def _limits(arch: str) -> str:

@@ -20,6 +20,7 @@ from ..runtime.kernel import JITKernel
 from . import tuned
 from .choice import compiled, gpu_of, has_wgmma, shared_bytes
 from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, cheapest
+from .row_gemm import ROW_DTYPES, row_program, row_schedule
 from .spaces import gemm_space
 from .split_gemm import split_program
 from .tile_product import add_product
@@ -68,12 +69,15 @@ def default_schedule(
 
     A tile of B is as deep as L2 allows, so that results are visited seldom, and used for up to 2048 rows; A and C stay in global memory.
     Results of few rows stay in L2 themselves: then B is read in long rows, as it lies in memory. Four bytes an element mean vector registers.
+    One row has a program of its own (`row_gemm`).
     """
     if arch := gpu_of(target):
         found = tuned.find(
             tuned.gemm_key(m, n, k, dtype, is_nt), target, arch, lambda: gemm_space(m, n, k, dtype, target=target, is_nt=is_nt, may_split=may_split)
         )
         return Schedule(**found) if found is not None else gpu_schedule(m, n, k, dtype, arch, is_nt, may_split)
+    if m == 1 and dtype in ROW_DTYPES:
+        return Schedule(1, *row_schedule(n, k, is_nt, blocks))
     rows = _fit(m, 2048)
     size = DType(dtype).bits // 8
     if rows > FEW_ROWS and size >= 4:
@@ -236,6 +240,8 @@ def _scheduled(
     """Who makes the program for a schedule, and from what."""
     total = "int32" if DType(dtype).is_int else "float32"
     out = out_dtype or (total if dtype in ("int8", "uint8") else "float32" if dtype == "tfloat32" else dtype)
+    if m == s.block_m == 1 and not s.threads and dtype in ROW_DTYPES:
+        return row_program, (n, k, s.block_n, s.block_k, dtype, out, relu, is_nt)
     args = (m, n, k, s.block_m, s.block_n, s.block_k, s.stages, dtype, out, relu, total, s.threads, s.panel, is_nt, s.cluster_n, s.cluster_m)
     return (split_program, (*args, s.split_k)) if s.split_k > 1 else (program, args)
 

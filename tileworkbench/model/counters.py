@@ -26,7 +26,7 @@ class Counters:
 
     values: by event. Of a CPU "cycles", "instructions", "L1D loads", "L1D misses", "LLC loads" and "LLC misses", as far as it counts them. Of a GPU
     bytes as "DRAM read", "DRAM written", "L2 read", "L2 written" (what the multiprocessors ask of L2), "L2 all" (with what it moves itself), and
-    "shared wavefronts", "bank conflicts", "instructions", "cycles", "nanoseconds".
+    "shared wavefronts", "shared load wavefronts", "shared store wavefronts", "bank conflicts", "instructions", "cycles", "nanoseconds".
     `counted`: of the time of the launches the least share in which an event was counted; counts are scaled up by it.
     `source` names what counted; `is_first` says that the launch found nothing in a cache, as a first one does.
     """

@@ -1,7 +1,8 @@
 """What a block of a kernel needs, against what a multiprocessor has: how many blocks fit at once, what limits them, and what would admit one more.
 
-Needs come from tile IR: shared tiles, once for each stage of the pipelined loop that fills them; fragments, spread over the threads. Registers are an
-estimate until a target passes the compiler's number. On a CPU the same tiles are held against the caches of a core.
+Where a kernel was compiled for such a GPU, registers, threads and shared bytes are the compiler's (`Compiled`). Else needs come from tile IR: shared
+tiles, once for each stage of the pipelined loop that fills them, and the stages of results that passes add; fragments, spread over the threads, with
+registers as an estimate. On a CPU the same tiles are held against the caches of a core.
 
     o = occupancy(kernel.ir, find_machine("h200"))
     print(o)                  # 2 blocks (8 of 64 warps, 12 %): shared memory limits; -6 KiB shared -> 3 blocks
@@ -10,8 +11,8 @@ estimate until a target passes the compiler's number. On a CPU the same tiles ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..base.gpu import WARP, Gpu
@@ -19,6 +20,7 @@ from ..base.hardware import Machine
 from ..ir.node import walk
 from ..ir.stmt import Copy, Kernel, Launch, PipelinedFor
 from .needs import Need, kib, needs_of, registers_of, what_fits
+from .result_stages import result_stages
 
 SHARED, REGISTERS, THREADS, BLOCKS = "shared memory", "registers", "threads", "blocks"
 COPYING_WARPS = 4  # a warp group that starts copies: registers are given to whole groups (`transform.specialise_warps`)
@@ -55,11 +57,22 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a block of a compiled launch takes: threads with their registers, bytes of shared memory. `by`: who says so ("NVRTC 13.0 for sm_90a")."""
+
+    threads: int
+    registers: int
+    shared_bytes: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Occupancy:
     """Needs of a block and how many fit. All counts are of one SM; on a CPU, where a core runs one block, `blocks` is 1 and `warps` 0.
 
     `by_limit` holds the blocks that each resource alone admits. `registers` are per thread, an estimate if `is_estimated`. `gauges` are of one block:
-    shared memory, registers and threads of a GPU, the caches of a CPU's core.
+    shared memory, registers and threads of a GPU, the caches of a CPU's core. `threads` are the author's. `by`: the compiler whose numbers these are,
+    "" where they are estimated.
     """
 
     kernel: str
@@ -77,6 +90,7 @@ class Occupancy:
     limiter: str = ""
     next_step: str = ""
     refusals: tuple[Refusal, ...] = ()
+    by: str = ""
 
     @property
     def share(self) -> float:
@@ -110,37 +124,68 @@ class Occupancy:
 
     def __str__(self) -> str:
         lines = [f"{self.kernel} on {self.machine}: {self.sentence}", *(f"  {g}" for g in self.gauges)]
-        kind = ", estimated" if self.is_estimated and self.max_warps else ""
+        kind = ", estimated" if self.is_estimated and self.max_warps else f", by {self.by}" if self.by else ""
         lines += [f"  {self.registers} registers a thread{kind}"] if self.max_warps else []
         return "\n".join([*lines, *(f"  {n.scope:<9} {n}" for n in self.needs)])
 
 
-def occupancy(kernel: Kernel, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None) -> Occupancy:
+def occupancy(
+    kernel: Kernel, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None, compiled: Sequence[Compiled] = ()
+) -> Occupancy:  # fmt: skip
     """The needs of a block of `kernel`; of its tightest launch, where it has several.
 
     Args:
         registers: per thread, as the compiler says; None estimates them.
         schedule: the kernel's tunables by name, for words such as "block_K=32 fits".
+        compiled: what the launches take, as compiled for such a GPU; nothing estimates all of it.
     """
-    found = [launch_occupancy(kernel.name, launch, machine, registers=registers, schedule=schedule) for launch in kernel.launches]
+    found = occupancies(kernel, machine, registers=registers, schedule=schedule, compiled=compiled)
     if not found:
         return Occupancy(kernel.name, machine.name, 1, 0, 0, True, (), (), 1, next_step="nothing is launched")
     return min(found, key=lambda o: (o.is_legal, o.share, -sum(n.bytes for n in o.needs)))
 
 
+def occupancies(
+    kernel: Kernel, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None, compiled: Sequence[Compiled] = ()
+) -> tuple[Occupancy, ...]:  # fmt: skip
+    """The needs of a block of each launch, in order. Where the compiler has another number of launches, each counts as its largest one."""
+    if compiled and len(compiled) != len(kernel.launches):
+        compiled = [max(compiled, key=lambda c: (c.registers * c.threads, c.shared_bytes))] * len(kernel.launches)
+    each: Sequence[Compiled | None] = compiled or [None] * len(kernel.launches)
+    return tuple(
+        launch_occupancy(kernel.name, launch, machine, registers=registers, schedule=schedule, compiled=c)
+        for launch, c in zip(kernel.launches, each, strict=True)
+    )
+
+
 def launch_occupancy(
-    name: str, launch: Launch, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None
-) -> Occupancy:
-    """The needs of a block of one launch."""
+    name: str, launch: Launch, machine: Machine, *, registers: int | None = None, schedule: Mapping[str, Any] | None = None,
+    compiled: Compiled | None = None,
+) -> Occupancy:  # fmt: skip
+    """The needs of a block of one launch; `compiled` is what a compiler says of it."""
     needs = needs_of(launch)
     threads = 1
     for extent in launch.threads:
         threads *= extent
     if machine.gpu is None:
         return _on_cpu(name, machine, threads, needs)
+    if compiled is not None:
+        needs, beside = _as_compiled(needs, compiled.shared_bytes), max(0, compiled.threads - threads) // WARP
+        made = _on_gpu(name, machine.name, machine.gpu, threads, needs, compiled.registers, False, dict(schedule or {}), beside)
+        return replace(made, by=compiled.by)
     estimated = registers if registers is not None else registers_of(launch, threads)
     beside = COPYING_WARPS if copies_by_engine(launch, machine.gpu) else 0
+    needs = (*needs, *result_stages(launch, machine.gpu, needs, beside * WARP))
     return _on_gpu(name, machine.name, machine.gpu, threads, needs, estimated, registers is None, dict(schedule or {}), beside)
+
+
+def _as_compiled(needs: tuple[Need, ...], shared_bytes: int) -> tuple[Need, ...]:
+    """The tiles, and what the compiler added to them, of `shared_bytes` in all; one sum where tiles share bytes."""
+    more = shared_bytes - sum(n.bytes for n in needs if n.scope == "shared")
+    if more >= 0:
+        return (*needs, Need("added by the compiler", (more,), "uint8", "shared", more)) if more else needs
+    rest = tuple(n for n in needs if n.scope != "shared")
+    return (Need("shared memory", (shared_bytes,), "uint8", "shared", shared_bytes), *rest) if shared_bytes else rest
 
 
 def copies_by_engine(launch: Launch, gpu: Gpu) -> bool:

@@ -52,7 +52,7 @@ def timeline(
     """
     loop = loop or main_loop(kernel, about, scalars, arrays)
     if residents is None:
-        residents = occupancy(kernel, about.machine).blocks if about.machine.is_gpu else 1
+        residents = (about.occupancy or occupancy(kernel, about.machine)).blocks if about.machine.is_gpu else 1
     if loop is None:
         return Timeline(kernel.name, about.machine.name, (), (), assumptions=("nothing runs: the grid is empty",))
     if stages is not None:

@@ -27,7 +27,7 @@ from .cpu_time import warm_bytes
 from .excess import Excess, excess_of
 from .facts import Fact, facts_of
 from .gpu_traffic import gpu_traffic
-from .occupancy import Occupancy, launch_occupancy, occupancy
+from .occupancy import Compiled, Occupancy, occupancies, occupancy
 from .report_text import ABOVE, LATENCY, percent, text_lines, verdict, words
 from .space import Array
 from .time import predict_time
@@ -307,6 +307,7 @@ def report(
     useful_flops: int | None = None,
     schedule: Mapping[str, Any] | None = None,
     registers: int | None = None,
+    compiled: Sequence[Compiled] = (),
     emulated: Mapping[Any, Any] | None = None,
 ) -> Report:
     """Count, predict and judge one launch of `kernel` (tile IR) on `machine`, which need not be here.
@@ -318,15 +319,17 @@ def report(
         arrays: contents of arguments by buffer name, for bounds that are read from data.
         useful_flops: the textbook's FLOP, where masked or repeated work runs beyond it.
         registers: of a thread of a GPU, as the compiler says; None estimates them.
+        compiled: what each launch takes of such a GPU, as the compiler says, shared memory too; nothing estimates it.
         emulated: counters by line of an emulated run (`kernel.count(...).by_line`), of this size or of a smaller one, for a GPU's bars of conflicts.
     Raises: ValueError if a symbolic dim has no value.
     """
     known: dict[str, Any] = {"scalars": scalars, "arrays": arrays}
     counts = count(kernel, dims, scalars, arrays)
     threads = machine.cores if machine.is_gpu else max(1, min(threads, machine.cores))
-    fit = occupancy(kernel, machine, registers=registers, schedule=schedule)
+    fit = occupancy(kernel, machine, registers=registers, schedule=schedule, compiled=compiled)
     if machine.is_gpu:
-        at_once = {id(n): machine.cores * max(1, launch_occupancy("", n, machine, registers=registers).blocks) for n in kernel.launches}
+        fits = occupancies(kernel, machine, registers=registers, compiled=compiled)
+        at_once = {id(n): machine.cores * max(1, o.blocks) for n, o in zip(kernel.launches, fits, strict=True)}
         traffic = gpu_traffic(kernel, counts, machine, dims, lambda launch: at_once[id(launch)], **known)
     else:
         traffic = bounded(predict_traffic(kernel, counts, machine, dims, threads=threads, **known), machine)

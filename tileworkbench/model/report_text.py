@@ -98,7 +98,8 @@ def _lines(r: Report) -> Iterator[str]:
         first = ", ".join(f"~{show(x.cold_bytes, 'B')} at {x.name}" for x in gone)
         yield f"  the data fit in a cache: repeated launches move nothing at {' and '.join(x.name for x in gone)}, the first one {first}"
     if r.occupancy is not None:
-        by = ", by the tiles alone" if r.occupancy.max_warps else ""  # a compiler adds what it stages, and warps that load
+        made = r.occupancy.by
+        by = f", as {made} compiled it" if made else ", estimated from the tiles" if r.occupancy.max_warps else ""
         yield f"  fit{by}: {r.occupancy.sentence}"
     if r.waterfall.bars:
         parts = [f"{bar.name} {'+' if i else ''}{show(bar.seconds, 's')}" for i, bar in enumerate((r.waterfall.roof, *r.waterfall.bars))]

@@ -250,7 +250,7 @@ def _report(launch: Launch, options: Options, counts: Counted | None) -> Report:
         scalars=call.scalars,
         arrays=call.readable(),
         schedule=kernel.schedule,
-        registers=kernel.resources.registers if machine.is_gpu else None,
+        compiled=kernel.resources.compiled_for(machine) if machine.is_gpu else (),
         emulated=counts.by_line if counts is not None else None,
     )
     record(made)

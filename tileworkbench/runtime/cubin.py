@@ -86,6 +86,12 @@ def read_cubin(cubin: bytes, log: str = "") -> tuple[KernelFacts, ...]:
     )
 
 
+def code_of(cubin: bytes) -> dict[str, bytes]:
+    """The instructions of a cubin, by section: one for each kernel. Raises InternalError for bytes that are no cubin."""
+    elf = _Elf(cubin)
+    return {name: elf.data[h[4] : h[4] + h[5]] for name, h in elf.sections.items() if name.startswith(".text")}
+
+
 def _kernel(elf: _Elf, symbol: _Symbol, registers: int, stack: int, spills: tuple[int, int]) -> KernelFacts:
     threads, cluster = 0, (1, 1, 1)
     params: dict[int, tuple[int, int]] = {}

@@ -10,9 +10,9 @@ from typing import Protocol
 from ..base.errors import DeviceAssertError
 from ..base.span import Span
 from ..ir.lowered import Grid
-from ..ir.node import walk
+from ..ir.node import Node, children
 from ..ir.remark import Remark
-from ..ir.stmt import Kernel, Launch
+from ..ir.stmt import Kernel, Launch, Stmt
 from .arguments import BoundCall
 from .loader import Entry
 from .options import Options
@@ -49,9 +49,13 @@ def remarks_of(passes: Iterable[PassRecord]) -> tuple[str, ...]:
 
 
 def _remarks(kernel: Kernel) -> Iterator[Remark]:
-    for node in walk(kernel):
+    waiting: list[Node] = list(reversed(kernel.body))
+    while waiting:  # launches stand in what the host decides: nothing else has to be looked at
+        node = waiting.pop()
         if isinstance(node, (Launch, Grid)):
             yield from node.remarks
+        elif isinstance(node, Stmt):
+            waiting += reversed(children(node))
 
 
 class Executable(Protocol):

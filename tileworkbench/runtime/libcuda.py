@@ -227,6 +227,17 @@ def find_driver() -> Driver | None:
     return _open(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1"))[0]
 
 
+def driver_version() -> tuple[int, int] | None:
+    """The CUDA that the driver of this machine is of, such as (13, 0), without starting it; None where there is none."""
+    version = c_int()
+    try:
+        if ctypes.CDLL(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1")).cuDriverGetVersion(byref(version)):
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
 def why_no_driver() -> str:
     """Why `find_driver` is None; "" if it is not."""
     return _open(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1"))[1]

@@ -25,6 +25,8 @@ METRICS = {
     "L2 sectors written": "lts__t_sectors_srcunit_tex_op_write.sum",
     "L2 all": "lts__t_bytes.sum",
     "shared wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared load wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared store wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "bank conflicts": "l1tex__data_bank_conflicts_pipe_lsu.sum",
     "instructions": "smsp__inst_executed.sum",
     "cycles": "sm__cycles_elapsed.max",

@@ -15,7 +15,7 @@ import importlib.util
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..base.errors import CapacityError, CompilerError
 from ..base.span import Span
 from . import diagnostics
 from .gpu_arch import arch_names, parse_arch
-from .libcuda import find_driver
+from .libcuda import driver_version
 from .ptx_lines import PtxLines, ptx_lines
 
 INSTALL = "pip install tileworkbench[cuda], or only the compiler: pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12)"
@@ -32,6 +32,7 @@ FILE = "kernel.cu"
 STANDARD = "--std=c++17"
 MINIMAL = "--minimal"  # without textures and the like: halves the time
 SINCE_MINIMAL = (12, 4)
+LINE_INFO = "--generate-line-info"  # takes a fifteenth of the time, so only who looks at lines asks for it
 REPORT = "--ptxas-options=-v"  # asks for the resources of each kernel, spills among them
 OK, INVALID_OPTION = 0, 5
 _WHEELS = ("cu[0-9]*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*")
@@ -45,7 +46,10 @@ _NOTHING = 'extern "C" __global__ void nothing() {}'
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included; `lines` as `ptx_lines` gives them."""
+    """Machine code: `cubin` is an ELF file, `log` all that the compiler said, its report of resources included.
+
+    `lines`, where LINE_INFO was among the flags: as `ptx_lines` gives them.
+    """
 
     arch: str
     cubin: bytes
@@ -145,11 +149,14 @@ def why_no_nvrtc() -> str:
 
 @cache
 def _find(asked: str, toolkit: str) -> Nvrtc | None:
-    paths = candidates(asked, toolkit)
-    driver = find_driver() if len(paths) > 1 else None  # it loads no code of a later CUDA's compiler
-    opened = [found for path in paths if (found := _opened(path)) is not None]
-    fitting = [found for found in opened if driver is None or found.version[0] <= driver.version[0]]
-    return next(iter([*fitting, *opened]), None)
+    driver = driver_version()  # it loads no code of a later CUDA's compiler
+    second = None
+    for path in candidates(asked, toolkit):
+        found = _opened(path)
+        if found is not None and (driver is None or found.version[0] <= driver[0]):
+            return found
+        second = second or found
+    return second
 
 
 def _opened(path: str) -> Nvrtc | None:
@@ -159,17 +166,18 @@ def _opened(path: str) -> Nvrtc | None:
         return None
 
 
-def candidates(asked: str = "", toolkit: str = "") -> list[str]:
+def candidates(asked: str = "", toolkit: str = "") -> Iterator[str]:
     """Libraries to try, best first; only `asked` if the user named one, none at all if that is "none"."""
     if asked:
-        return [] if asked == "none" else [asked]
+        yield from [] if asked == "none" else [asked]
+        return
     folders = wheel_folders()
     found = [path for folder in folders for pattern in _WHEELS for path in folder.glob(pattern)]
     if toolkit:
         found += [path for name in ("lib64", "lib") for path in (Path(toolkit) / name).glob("libnvrtc.so*")]
-    named = [str(p) for p in sorted(found, key=_number, reverse=True) if _LIBRARY.search(p.name) or p.name == "libnvrtc.so"]
-    system = ctypes.util.find_library("nvrtc")
-    return [*named, *([system] if system else [])]
+    yield from (str(p) for p in sorted(found, key=_number, reverse=True) if _LIBRARY.search(p.name) or p.name == "libnvrtc.so")
+    system = ctypes.util.find_library("nvrtc")  # starts three programs, so it comes last
+    yield from [system] if system else []
 
 
 def wheel_folders() -> list[Path]:
@@ -194,16 +202,16 @@ def compile_text(text: str, arch: str, flags: Sequence[str] = (), lines: Mapping
     """
     compiler = require_nvrtc()
     arch = parse_arch(arch, compiler.architectures())
-    options = [f"--gpu-architecture={arch}", STANDARD, "--generate-line-info", *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
+    options = [f"--gpu-architecture={arch}", STANDARD, *([MINIMAL] if compiler.version >= SINCE_MINIMAL else []), *flags]
     code, log, cubin, ptx = compiler.compile(text, [*options, REPORT])
     if code == OK:
-        return Made(arch, cubin, log, compiler.name, ptx_lines(ptx))
+        return Made(arch, cubin, log, compiler.name, ptx_lines(ptx) if LINE_INFO in options else ())
     if code == INVALID_OPTION:
         raise CompilerError(
             f"{compiler.name} does not know an option: {log.strip() or compiler.says(code)}", hint=f"the options were {' '.join(flags)}"
         )
     if not any("error" in d.severity for d in diagnostics.parse(log)):  # the report of resources hides what the assembler has to say
-        log = compiler.compile(text, options)[1] or log
+        log = compiler.compile(text, [*options, LINE_INFO])[1] or log
     raise _fault(log, text, lines or {}, compiler.name, arch)
 
 

@@ -27,7 +27,7 @@ def report_of(
 ) -> Report:  # fmt: skip
     """See `JITKernel.report`; `emulated` are counters by line."""
     known: dict[str, Any] = {"useful_flops": useful_flops, "schedule": kernel.schedule, "emulated": emulated}
-    known["registers"] = kernel.resources.registers if machine.is_gpu else None  # by the compiler, where there is one for GPUs
+    known["compiled"] = kernel.resources.compiled_for(machine) if machine.is_gpu else ()  # by the compiler, where there is one for GPUs
     if not args:
         signature = kernel.signature
         if signature.dims or signature.scalars:

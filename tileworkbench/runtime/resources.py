@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..base.hardware import Machine
 from ..model.needs import kib
-from ..model.occupancy import Occupancy
+from ..model.occupancy import Compiled, Occupancy
 from .cubin import KernelFacts
+from .gpu_arch import capability
 
 if TYPE_CHECKING:
     from .cuda_plan import KernelPlan  # a CPU's kernel needs no plan
@@ -64,18 +65,26 @@ _TAKEN = 6  # of them are what a block takes, the others how many fit
 class Resources:
     """The launches of a kernel on `machine`, in the order of the text; none on a CPU, or where `why` says so. Prints as a table.
 
-    `by`: the compiler whose numbers these are ("NVRTC 13.0 for sm_90a").
+    `by`: the compiler whose numbers these are ("NVRTC 13.0 for sm_90a"), `arch` what it compiled for.
     """
 
     machine: str
     kernels: tuple[KernelResources, ...] = ()
     by: str = ""
     why: str = ""
+    arch: str = ""
 
     @property
     def registers(self) -> int | None:
         """Registers of a thread, the most of any launch; None where nothing was compiled for a GPU."""
         return max((k.registers for k in self.kernels), default=None)
+
+    def compiled_for(self, machine: Machine) -> tuple[Compiled, ...]:
+        """What each launch takes of `machine`, for its report; nothing where this was compiled for another generation of GPUs, or for none."""
+        gpu = machine.gpu
+        if gpu is None or not self.arch or capability(self.arch)[0] != gpu.capability[0]:
+            return ()
+        return tuple(Compiled(k.threads, k.registers, k.shared_bytes, self.by) for k in self.kernels)
 
     @property
     def rows(self) -> list[list[str]]:
@@ -93,7 +102,7 @@ class Resources:
     __repr__ = __str__
 
 
-def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], machine: Machine, by: str = "") -> Resources:
+def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], machine: Machine, by: str = "", arch: str = "") -> Resources:
     """The resources of planned launches, by the compiler's facts of their kernels."""
     known = {f.name: f for f in facts}
     found = []
@@ -102,4 +111,4 @@ def resources_of(plans: Sequence[KernelPlan], facts: Sequence[KernelFacts], mach
         fit = f.occupancy(machine, plan.threads, plan.shared_bytes)
         spilt = f.spill_stores + f.spill_loads
         found.append(KernelResources(f.name, plan.threads, f.registers, spilt, f.local_bytes, f.shared_bytes, plan.shared_bytes, fit))
-    return Resources(machine.name, tuple(found), by)
+    return Resources(machine.name, tuple(found), by, arch=arch)

@@ -7,8 +7,10 @@ author's, run them again: so spans are always those of the source as it is now.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import time
+from collections.abc import Iterator
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -129,8 +131,8 @@ class CTarget:
             fresh.append((source, records))
             middle = time.perf_counter()
             flags = [*isa.march, *source.flags, *options.compile_flags]
-            alone = not kernel.imports and not options.compile_flags
-            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts, alone=alone)
+            is_ours = not kernel.imports and not options.compile_flags
+            build_library(compiler, source.text, folder, flags, source.lines, source.link_flags, source.parts, alone=is_ours)
             facts.update(entry=source.entry, passes_ms=(middle - start) * 1e3, compiler_ms=(time.perf_counter() - middle) * 1e3)
             return facts
 
@@ -163,12 +165,21 @@ def _workspace(size: int) -> np.ndarray[Any, Any]:
 def package_stamp() -> str:
     """Changes with every edit of the compiler's own source, so that a working copy never runs code of yesterday's emitter."""
     root = Path(__file__).parent.parent
-    digest = sha256()
-    for folder in ("base", "layout", "ir", "analysis", "transform", "codegen", "device", "runtime"):
-        for path in sorted((root / folder).rglob("*.py")):
-            info = path.stat()
-            digest.update(json.dumps([str(path.relative_to(root)), info.st_size, info.st_mtime_ns]).encode())
-    return digest.hexdigest()[:16]
+    files = [
+        file for folder in ("base", "layout", "ir", "analysis", "transform", "codegen", "device", "runtime") for file in _sources(str(root / folder))
+    ]
+    about = sorted((file.path, (info := file.stat()).st_size, info.st_mtime_ns) for file in files)
+    return sha256(json.dumps([(path[len(str(root)) :], *rest) for path, *rest in about]).encode()).hexdigest()[:16]
+
+
+def _sources(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The Python files below `folder`; pathlib takes five times as long."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir():
+                yield from _sources(entry.path)
+            elif entry.name.endswith(".py"):
+                yield entry
 
 
 TARGET = CTarget()

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from . import cuda_arrays, cuda_fastcall
 from .arguments import BoundCall, Memory
 from .arrays import library_of
 from .compiled_layouts import compiled_layouts
-from .cubin import KernelFacts, read_cubin
+from .cubin import KernelFacts, code_of, read_cubin
 from .cuda_launch import Program
 from .cuda_plan import Plan, parameters_of, plan_of
 from .cuda_written import Written
@@ -42,7 +43,7 @@ from .gpu_arch import DEFAULT, parse_arch, why_not_on
 from .gpu_limits import check_source, machine_of
 from .libcuda import find_driver, require_driver, why_no_driver
 from .measure_cuda import measure_cuda, measured_before
-from .nvrtc import INSTALL, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
+from .nvrtc import INSTALL, LINE_INFO, Made, compile_text, find_nvrtc, require_nvrtc, why_no_nvrtc
 from .options import Options
 from .resources import Resources, resources_of
 from .sass import sass_stage
@@ -52,7 +53,7 @@ from .target_c import package_stamp
 from .timing import Clock
 from .translate_cuda import translate_gpu
 
-ABI = "6"
+ABI = "7"
 Translate = Callable[..., tuple[CudaSource, tuple[PassRecord, ...]]]
 
 
@@ -197,7 +198,14 @@ class Compiled:
     def machine_code(self) -> tuple[Stage, ...]:
         """The machine code as text, where a disassembler is installed, with what it takes of a multiprocessor."""
         about = tuple(k.words for k in self.resources().kernels)
-        return (sass_stage(self.cubin, self.source, self.lines, about=about, ptx=[(at, line) for at, line in self._facts["ptx_lines"]]),)
+        made = self._with_lines
+        return (sass_stage(made.cubin, self.source, self.lines, about=about, ptx=made.lines),)
+
+    @cached_property
+    def _with_lines(self) -> Made:
+        """The machine code with its table of lines, by a run of the compiler of its own: launches need not wait for that table."""
+        made = compile_text(self.source, self.arch, (*self._facts["flags"], LINE_INFO), {})
+        return made if code_of(made.cubin) == code_of(self.cubin) else replace(made, cubin=self.cubin, lines=())
 
     def facts(self) -> CompileFacts:
         known = self._facts
@@ -212,7 +220,7 @@ class Compiled:
     def resources(self, machine: Machine | None = None) -> Resources:
         """What each launch takes of a multiprocessor of `machine` (default: `self.machine()`), by the compiler's numbers."""
         by = f"{self._facts['compiler']} for {self.arch}"
-        return resources_of(self.plan.kernels, self.kernels, machine or self.machine(), by)
+        return resources_of(self.plan.kernels, self.kernels, machine or self.machine(), by, self.arch)
 
     def occupancy(self, machine: Machine | None = None) -> tuple[Occupancy, ...]:
         """The blocks of each launch that fit on a multiprocessor."""
@@ -263,11 +271,12 @@ class CudaTarget:
             _, dims, scalars = parameters_of(kernel)
             plan = plan_of(source, dims, scalars, arch)
             middle = time.perf_counter()
-            made = compile_text(source.text, arch, (*source.flags, *options.compile_flags), source.lines)
+            flags = (*source.flags, *options.compile_flags)
+            made = compile_text(source.text, arch, flags, source.lines)
             (folder / "kernel.cu").write_text(source.text)
             (folder / "kernel.cubin").write_bytes(made.cubin)
             times = {"passes_ms": (middle - start) * 1e3, "compiler_ms": (time.perf_counter() - middle) * 1e3}
-            return json_facts(made) | times | {"plan": plan.data(), "remarks": remarks_of(records)}
+            return json_facts(made) | times | {"plan": plan.data(), "remarks": remarks_of(records), "flags": flags}
 
         entry, was_cached = disk.get_or_build(key, build)
         compiled = Compiled(kernel, arch, entry.folder, entry.facts, was_cached, translate, anywhere)
@@ -279,9 +288,7 @@ class CudaTarget:
 def json_facts(made: Made) -> dict[str, Any]:
     """What the cache keeps of a compilation beside the machine code."""
     kernels = [k.data() for k in read_cubin(made.cubin, made.log)]
-    found: dict[str, Any] = json.loads(
-        json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler, "ptx_lines": made.lines})
-    )
+    found: dict[str, Any] = json.loads(json.dumps({"kernels": kernels, "warnings": made.warnings, "compiler": made.compiler}))
     return found
 
 

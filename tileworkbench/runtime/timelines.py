@@ -28,7 +28,6 @@ from ..emulator import RunResult
 from ..emulator.log import Log
 from ..ir.stmt import Kernel
 from ..model.emulated import Names, emulated
-from ..model.occupancy import occupancy
 from ..model.pipeline import Timeline
 from ..model.report import Report, report
 from ..model.stage_work import MainLoop, main_loop
@@ -78,7 +77,8 @@ def plan_of(made: Recordable, call: BoundCall, machine: Machine) -> Plan:
     loop = main_loop(made.kernel, about, call.scalars, call.readable())
     blocks = loop.blocks if loop is not None else 1.0
     _check(about, blocks if made.launches == 1 else 1.0)
-    residents = max(1, min(occupancy(made.kernel, machine).blocks, -(-int(blocks) // machine.cores)))
+    fitting = about.occupancy.blocks if about.occupancy is not None else 1
+    residents = max(1, min(fitting, -(-int(blocks) // machine.cores)))
     return Plan(machine, loop, residents, float(sum(b.nbytes for b in call.tensors)))
 
 

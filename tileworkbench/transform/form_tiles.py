@@ -26,10 +26,11 @@ _ROWS = 8  # of a small matrix: a tile of a multiple of these has whole patterns
 def form_tiles(kernel: Kernel, arch: int) -> Kernel:
     """Return `kernel` with forms of the tiles that matrix units of compute capability `arch` read."""
 
-    return rewrite_launches(kernel, lambda node: _formed(node, arch))
+    return rewrite_launches(kernel, lambda node: formed(node, arch))
 
 
-def _formed(launch: Launch, arch: int) -> Launch:
+def formed(launch: Launch, arch: int) -> Launch:
+    """`launch` with the forms of its tiles."""
     nodes = [n for stmt in launch.body for n in walk(stmt)]
     products = [n for n in nodes if isinstance(n, Gemm)]
     if not products:

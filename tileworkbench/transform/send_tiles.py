@@ -27,7 +27,7 @@ from ..analysis.capacity import room_bytes
 from ..analysis.fragments import is_grouped
 from ..analysis.matrix_units import GROUP
 from ..analysis.tensor_moves import boxes_of
-from ..analysis.tensor_stores import LEAST_BYTES, LEAST_ROW, ROWS, Pieces, pieces_of, source_of, why_in_order
+from ..analysis.tensor_stores import LEAST_BYTES, LEAST_ROW, ROWS, Pieces, pieces_of, slots_of, source_of, why_in_order
 from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses
 from ..ir.bodies import heads
@@ -190,7 +190,7 @@ class _Send:
         count = pieces.rows // (ROWS * groups) * (pieces.columns // pieces.width)  # of each warp group
         one = ROWS * pieces.width * stmt.dst.buffer.type.bits // 8
         room = self.room() if first is None else count * groups * one
-        slots = next((n for n in range(count, 0, -1) if count % n == 0 and n * groups * one <= room), 0)
+        slots = slots_of(pieces, stmt.dst.buffer.type, groups, room)
         if not slots:
             return f"its pieces take {groups * one} bytes, {max(0, room)} of shared memory are left"
         source = first.src if first is not None else source_of(stmt)

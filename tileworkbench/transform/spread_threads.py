@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.fragments import Placement, cells_at, place_fragments, reads_back
+from ..analysis.fragments import Placement, place_fragments, reads_back, registers_at
 from ..analysis.held import held_tiles
 from ..analysis.matrix_units import GROUP
 from ..analysis.uses import uses
@@ -345,10 +345,8 @@ class Spread:
         return None if failed else out
 
     def register(self, node: Load | Store, loop: ParallelFor, placed: Fragment, register: Expr) -> Expr | None:
-        wanted = cells_at(node.indices, loop.vars, placed)
-        assert wanted is not None
-        table = own_registers(placed, self.place.fragments[node.buffer], wanted)
-        assert table is not None
+        table = registers_at(node.indices, loop.vars, placed, self.place.fragments[node.buffer], node.buffer.static_shape())
+        assert not isinstance(table, str)
         return register_at(placed, table, register)
 
     def once(self, stmt: Stmt, placed: Fragment) -> Stmt:

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..analysis.fragments import numbers
 from ..base.dtypes import INDEX
+from ..base.machine import find_machine
 from ..ir.bodies import heads
 from ..ir.build import add, cast, floordiv, floormod, index, maximum, mul
 from ..ir.device import SMS
@@ -38,7 +39,8 @@ from .cluster_blocks import extents_in_clusters, place_block, split_block
 from .names import Names
 
 KIND, PAIR = "blocks", "pair"
-FEWEST, MULTIPROCESSORS = 512, 132  # blocks that are worth dealing out; of an H200
+FEWEST = 512  # blocks that are worth dealing out
+MULTIPROCESSORS = find_machine("h200").cores  # of the chip that they are dealt out for
 MOST_IDLE = 0.12  # of the work, by rounds that are not full
 START = 1.0  # turns of its loops that the start and the end of a block take where blocks do not stay; more idle turns a block are not worth it
 

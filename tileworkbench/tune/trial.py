@@ -175,12 +175,12 @@ def _in_turn(trial: Trial, kernels: Sequence[JITKernel], args: Sequence[Any]) ->
 def at_hand(kernel: JITKernel, args: Sequence[Any]) -> Sequence[Any]:
     """The arguments where the kernel works: for a GPU, copies of what lies in the host's memory."""
     send: Callable[[Any], Any] | None = getattr(kernel.executable, "send", None)
-    return args if send is None else [send(x) if is_array(x) and not is_on_gpu(x) else x for x in args]
+    return args if send is None else [send(x) if has_shape(x) and not is_on_gpu(x) else x for x in args]
 
 
 def calls_of(kernel: JITKernel, args: Sequence[Any], rotate_bytes: int) -> Callable[[], Any]:
     """A function that calls the kernel on copies of `args`, on the next ones each time where there are several."""
-    size = sum(int(x.nbytes) for x in args if is_array(x))
+    size = sum(int(x.nbytes) for x in args if has_shape(x))
     sets = [copied(args) for _ in range(min(MOST_SETS, -(-rotate_bytes // max(size, 1))) or 1)]
     if len(sets) == 1:
         return functools.partial(kernel, *sets[0])

@@ -36,6 +36,9 @@ class CudaClock:
     def between(self, first: Any, second: Any) -> float:
         return float(first.elapsed_time(second))
 
+    def has_passed(self, mark: Any) -> bool:
+        return bool(mark.query())
+
     def wait(self) -> None:
         self.torch.cuda.synchronize()
 

@@ -2,6 +2,7 @@
 
 Counters are those of `runtime.counters_cuda`: one launch that finds nothing in L2, and all bytes that it makes memory move. Times are of launches on
 a hot chip, each on arrays that the ones before it did not touch. Without a GPU the newest recording is printed, beside what the model says now.
+Transposes come once more below, with the wavefronts of shared memory that the emulator counts beside those that were counted (`wavefronts`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .arrays import Set, count_of_sets, make_sets, poison
 from .check import check
 from .match import CudaClock
 from .model_cases import Case, cases
+from .wavefronts import BankCase, BankRow, bank_cases, bank_rows, bank_table
 
 COMMAND = "python -m tileworkbench.bench model"
 BYTES_LIMIT, TIME_LIMIT = 0.10, 0.25
@@ -49,6 +51,8 @@ class ModelFound:
     predicted: tuple[dict[str, float], ...]
     why: str = ""
     known: Mapping[str, str] = field(default_factory=dict)
+    banks: tuple[BankRow, ...] = ()
+    banks_where: str = ""
 
     @property
     def rows(self) -> list[tuple[RecordedRun, dict[str, float]]]:
@@ -62,8 +66,10 @@ class ModelFound:
 
     def as_json(self) -> dict[str, Any]:
         """The recording, with the predictions of now; `Recording.from_json` reads it."""
-        runs = tuple(replace(r, predicted=p) for r, p in self.rows)
-        return Recording(self.recording.origin, runs).as_dict()
+        runs = [replace(r, predicted=p) for r, p in self.rows]
+        known = {r.name for r in runs}
+        small = [RecordedRun(c.kernel, c.shape, c.schedule, counters=b.counted) for b in self.banks if (c := b.case).name not in known and b.counted]
+        return Recording(self.recording.origin, (*runs, *(small if not self.why else ()))).as_dict()
 
     def table(self) -> str:
         """A line a row: bytes at DRAM and at L2, and times, the model's beside the machine's."""
@@ -75,7 +81,8 @@ class ModelFound:
         lines += [_line(r, p, self.known.get(r.name, "")) for r, p in self.rows]
         good = sum(not over(r, p) for r, p in self.rows)
         limits = f"DRAM bytes within {BYTES_LIMIT:.0%}, time within {TIME_LIMIT:.0%}".replace("%", " %")
-        return "\n".join([*lines, f"{good} of {len(self.rows)} rows have {limits}", *NOTES])
+        below = bank_table(self.banks, self.banks_where) if self.banks else ()
+        return "\n".join([*lines, f"{good} of {len(self.rows)} rows have {limits}", *NOTES, *below])
 
 
 def over(run: RecordedRun, predicted: dict[str, float]) -> list[str]:
@@ -132,6 +139,18 @@ def run(*_: Any) -> ModelFound:
     return replace(found, known={case.name: case.off for case in cases() if case.off})
 
 
+def recorded_banks(chosen: Sequence[BankCase]) -> tuple[tuple[BankRow, ...], str]:
+    """Wavefronts as the newest recordings have them, beside what the emulator counts now; and where they were counted."""
+    runs: dict[str, RecordedRun] = {}
+    badges: list[str] = []
+    names = {case.name for case in chosen}
+    for held in recordings().values():
+        mine = {run.name: run for run in held.runs if run.name in names}
+        runs |= mine
+        badges += [held.origin.badge] if mine else []
+    return bank_rows(chosen, list(runs.values()), "not recorded yet"), "; ".join(dict.fromkeys(badges))
+
+
 def why_no_gpu() -> str:
     """Why nothing can run here, or ""."""
     if find_driver() is None:
@@ -152,7 +171,8 @@ def recorded(why: str) -> ModelFound:
     newest = kept[-1]
     runs = tuple(r for r in newest.runs if r.name in known)
     said = [predictions(newest.report(replace(r, seconds=()), known[r.name].make().kernel)) for r in runs]
-    return ModelFound(Recording(newest.origin, runs), tuple(said), why)
+    banks, where = recorded_banks(bank_cases(list(known.values())))
+    return ModelFound(Recording(newest.origin, runs), tuple(said), why, banks=banks, banks_where=where)
 
 
 def measured(chosen: Sequence[Case]) -> ModelFound:
@@ -173,13 +193,37 @@ def measured(chosen: Sequence[Case]) -> ModelFound:
             calls.append((len(runs), kernel, sets[0]))
         runs.append(made)
         print(f"{made.name}: {statistics.median(made.seconds) * 1e6 if made.seconds else 0:.1f} us {made.note}", file=sys.stderr, flush=True)
-    counted = count_calls([(kernel, (*tensors.given, tensors.out)) for _, kernel, tensors in calls])
-    for (at, _, _), found in zip(calls, counted, strict=True):
-        runs[at] = _with(runs[at], found)
+    transposes = bank_cases(chosen)
+    small = layout_calls(torch, [case for case in transposes if case.few is case.make])
+    asked = [*((kernel, (*tensors.given, tensors.out)) for _, kernel, tensors in calls), *((k, args) for _, k, args in small if k is not None)]
+    counted = iter(count_calls(asked))
+    for at, _, _ in calls:
+        runs[at] = _with(runs[at], next(counted))
+    small_runs = [run if k is None else _with(run, next(counted)) for run, k, _ in small]
     driver = find_driver()
     cuda = ".".join(map(str, driver.version)) if driver is not None else "unknown"
     origin = Origin(name, time.strftime("%Y-%m-%d"), driver_version(), cuda, COMMAND)
-    return ModelFound(Recording(origin, tuple(runs)), tuple(dict(r.predicted) for r in runs))
+    banks = bank_rows(transposes, [*runs, *small_runs], "not counted")
+    return ModelFound(Recording(origin, tuple(runs)), tuple(dict(r.predicted) for r in runs), banks=banks)
+
+
+def layout_calls(torch: Any, chosen: Sequence[BankCase]) -> list[tuple[RecordedRun, JITKernel | None, tuple[Any, ...]]]:
+    """Each small transpose compiled and checked, with its arrays; no kernel where it is wrong or does not compile."""
+    out: list[tuple[RecordedRun, JITKernel | None, tuple[Any, ...]]] = []
+    for case in chosen:
+        made = RecordedRun(case.kernel, case.shape, case.schedule)
+        side, dtype = int(case.shape.partition("x")[0]), getattr(torch, case.kernel.rpartition(" ")[2])
+        given = (torch.arange(side * side, device="cuda") % 2000).reshape(side, side).to(dtype)
+        result = torch.zeros_like(given)
+        try:
+            kernel = compile(case.make(), target="cuda")
+            kernel(given, result)
+        except Exception as error:  # whatever goes wrong is a row of the table
+            out.append((replace(made, note=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"), None, ()))
+            continue
+        is_right = torch.equal(result, given.T)
+        out.append((made if is_right else replace(made, note="WRONG: no transpose"), kernel if is_right else None, (given, result)))
+    return out
 
 
 def _with(run: RecordedRun, found: Counters) -> RecordedRun:
@@ -199,7 +243,8 @@ def _timed(torch: Any, clock: turns.Clock, case: Case, sets: list[Set], machine:
     except Exception as error:  # whatever goes wrong is a row of the table
         said = report(program.kernel, machine, {})
         return replace(made, predicted=predictions(said), note=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"), None
-    made = replace(made, predicted=predictions(report(kernel.ir, machine, {}, registers=kernel.n_regs)), registers=kernel.n_regs)
+    said = report(kernel.ir, machine, {}, compiled=kernel.resources.compiled_for(machine))
+    made = replace(made, predicted=predictions(said), registers=kernel.n_regs)
     if verdict.why:
         return replace(made, note=f"WRONG: {verdict.why}"), None
     launches = [_launch(kernel, tensors) for tensors in sets]
