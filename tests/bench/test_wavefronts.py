@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tileworkbench.base.errors import UnsupportedError
 from tileworkbench.bench.gpu import model
 from tileworkbench.bench.gpu.model_cases import cases
 from tileworkbench.bench.gpu.wavefronts import ALL, LOADS, STORES, bank_cases, bank_rows, bank_table, emulated
@@ -64,3 +66,34 @@ def test_a_measured_run_is_read_back_as_a_recording(monkeypatch: pytest.MonkeyPa
     rows = bank_rows(CASES[:2], [run(CASES[0], COUNTED)], "not counted")
     kept = Recording.from_json(Recording.from_json(json.dumps(model.ModelFound(Recording(ORIGIN), (), banks=rows).as_json())).to_json())
     assert [(r.name, dict(r.counters)) for r in kept.runs] == [(CASES[0].name, COUNTED)]
+
+
+class _Numpy:
+    """What `layout_calls` takes of PyTorch, on NumPy."""
+
+    float32, float16 = np.float32, np.float16
+    zeros_like, equal = staticmethod(np.zeros_like), staticmethod(np.array_equal)
+
+    class Tensor(np.ndarray):
+        def to(self, dtype: object) -> np.ndarray:
+            return np.ascontiguousarray(np.asarray(self).astype(dtype))  # type: ignore[call-overload]
+
+    @staticmethod
+    def arange(n: int, device: str) -> np.ndarray:
+        return np.arange(n).view(_Numpy.Tensor)
+
+
+def test_only_right_transposes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs: list[object] = []
+
+    def compiled(program: object, target: str) -> object:
+        programs.append(program)
+        if len(programs) == 2:
+            raise UnsupportedError("no such layout")
+        return lambda given, out: out.__setitem__(..., given.T if len(programs) == 1 else given)
+
+    monkeypatch.setattr(model, "compile", compiled)
+    right, refused, wrong = model.layout_calls(_Numpy, CASES[:3])
+    assert right[0].note == "" and right[1] is not None and right[2][0].shape == (128, 128)
+    assert refused[0].note.endswith("no such layout") and refused[1] is None
+    assert wrong[0].note == "WRONG: no transpose" and wrong[1] is None

@@ -36,6 +36,13 @@ def test_lines_parameters_and_bounds_are_read_from_the_text() -> None:
     assert made.text.count("\n", 0, made.text.index("twb_at(1)")) >= 100  # behind the library
 
 
+def test_a_new_line_is_a_call_only_in_a_text_that_is_written_down() -> None:
+    """Elsewhere it is a store: each line of each thread passes there."""
+    head = source(COPY, "sm_80").text.count("twb_from(")
+    plain, recording = (source(COPY, "sm_80", record=record).text.partition('#line 1 "kernel.cu"')[2] for record in (False, True))
+    assert head == 1 and "twb_at(1);" in plain and "twb_from(1);" in recording and "twb_at(" not in recording and "twbe_step" not in plain
+
+
 def test_a_text_without_a_kernel_and_a_function_that_is_too_new() -> None:
     with pytest.raises(ValueError, match="no kernel"):
         source("int f() { return 1; }", "sm_80")

@@ -235,8 +235,8 @@ def test_a_target_says_which_schedule() -> None:
         ((256, 256, 256), "float32", "sm_80", "32x32x16 s3 t128"),
     ],
 )  # fmt: skip
-def test_gemm_schedules(size: tuple[int, int, int], dtype: str, arch: str, text: str) -> None:
-    assert str(gemm.default_schedule(*size, dtype, target=f"cuda:{arch}")) == text
+def test_the_rule_of_products(size: tuple[int, int, int], dtype: str, arch: str, text: str) -> None:
+    assert str(gemm.gpu_schedule(*size, dtype, arch)) == text
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_gemm_schedules(size: tuple[int, int, int], dtype: str, arch: str, text:
         (512, 64, "float32", "sm_80", "32x32 s2 t128"),
     ],
 )  # fmt: skip
-def test_attention_schedules(seq: int, dim: int, dtype: str, arch: str, text: str) -> None:
-    assert str(attention.default_schedule(seq, dim, dtype, target=f"cuda:{arch}")) == text
+def test_the_rule_of_attention(seq: int, dim: int, dtype: str, arch: str, text: str) -> None:
+    assert str(attention.gpu_schedule(seq, dim, dtype, arch)) == text
 
 
 def test_gemv_reads_whole_rows_of_some_size() -> None:
@@ -259,7 +259,7 @@ def test_gemv_reads_whole_rows_of_some_size() -> None:
 
 def test_short_causal_heads_take_two_groups() -> None:
     """Three groups of 64 queries compute half as much again as there is to do at 1024, an eighth more at 4096."""
-    found = [str(attention.default_schedule(seq, 64, "float16", causal, target="cuda:sm_90a")) for seq in (1024, 4096) for causal in (False, True)]
+    found = [str(attention.gpu_schedule(seq, 64, "float16", "sm_90a", causal)) for seq in (1024, 4096) for causal in (False, True)]
     assert found == ["192x128 s2 t384", "128x128 s2 t256", "192x128 s2 t384", "192x128 s2 t384"]
 
 

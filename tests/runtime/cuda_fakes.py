@@ -116,6 +116,11 @@ class FakeArray:
 FakeArray.__module__ = "cupy"
 
 
+def arrays(n: int) -> list[FakeArray]:
+    """Three of `n` numbers each."""
+    return [FakeArray(np.arange(n, dtype=np.float32) + i) for i in range(3)]
+
+
 def fake_cupy() -> types.ModuleType:
     """A module to stand for CuPy, whose current stream is number 5."""
     module: Any = types.ModuleType("cupy")

@@ -55,7 +55,7 @@ def parts(folder: Path) -> dict[str, str]:
     found = {}
     for path in folder.glob("parts/*/part.c"):
         text = path.read_text()
-        found |= dict.fromkeys(re.findall(r'^__attribute__\(\(visibility\("hidden"\)\)\) void (\w+)\(', text, re.M), text)
+        found |= dict.fromkeys(re.findall(r'^__attribute__\(\(visibility\("hidden"\)\)\) (?:TWB_PLAIN )?void (\w+)\(', text, re.M), text)
     return found
 
 
@@ -74,7 +74,7 @@ def test_the_source_is_whole(fresh_cache: Path, needs_apart: toolchain.Compiler,
     kernel = product(64, 64, 96)
     text = kernel.get_kernel_source()
     for name in parts(fresh_cache):
-        assert f"static __attribute__((noinline, unused)) void {name}(" in text
+        assert re.search(rf"static __attribute__\(\(noinline, unused\)\) (TWB_PLAIN )?void {name}\(", text)
     source, library = tmp_path / "k.c", tmp_path / "k.so"
     source.write_text(text)
     code, said = toolchain.run(needs_apart.arguments(str(source), str(library), ("-march=native",)), 60)
@@ -152,7 +152,8 @@ def test_functions_of_the_library_that_do_much_are_parts(fresh_cache: Path, need
     together = [name for name in found if name.startswith(("twb_rows", "twb_turn"))]
     assert len(together) >= 3 and len({found[name] for name in together}) == 1  # one run of the compiler
     assert all("twb_rows" not in text for name, text in found.items() if name not in together)
-    assert all(f"static __attribute__((noinline, unused)) void {name}(" in kernel.get_kernel_source() for name in found)
+    source = kernel.get_kernel_source()
+    assert all(re.search(rf"static __attribute__\(\(noinline, unused\)\) (TWB_PLAIN )?void {name}\(", source) for name in found)
     q, k, v = (np.random.default_rng(s).standard_normal((1, 1, 128, 64), np.float32) for s in range(3))
     weights = np.exp(q[0, 0].astype(np.float64) @ k[0, 0].T / 8)
     np.testing.assert_allclose(kernel(q, k, v)[0, 0], weights / weights.sum(1, keepdims=True) @ v[0, 0], atol=2e-5)

@@ -22,6 +22,7 @@ from tileworkbench.ir.lowered import Address, LibraryCall
 from tileworkbench.ir.stmt import Copy, Evaluate, Kernel, ParallelFor, Reduce
 from tileworkbench.kernels import linear
 from tileworkbench.transform.dot_rows import dot_rows
+from tileworkbench.transform.jam_rows import jam_rows
 from tileworkbench.transform.lowering import C_STEPS, run_steps
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -61,14 +62,17 @@ def test_special_values_go_their_way() -> None:
 
 def called(kern: Kernel) -> list[str]:
     """The rows of each call in the text; the pass finds nothing more in what it leaves."""
-    lowered = run_steps(kern, C_STEPS[: [s.name for s in C_STEPS].index("dot_rows") + 1])
+    first = run_steps(kern, C_STEPS[: [s.name for s in C_STEPS].index("jam_rows") + 1])
+    assert jam_rows(first) is first
+    lowered = dot_rows(first)
     assert dot_rows(lowered) is lowered
     return re.findall(r"(?<!void )twb_dots_bf16_(\d)\(", source_of(kern).text)
 
 
 @pytest.mark.parametrize(
     ("n", "k", "block_n", "block_k", "rows"),
-    [(64, 256, 16, 256, ["8"]), (12, 128, 4, 128, ["4"]), (24, 200, 8, 100, ["8"]), (16, 65, 16, 65, ["8"]), (1, 7, 1, 7, []), (14, 128, 14, 128, []),
+    [(64, 256, 16, 256, ["8"]), (12, 128, 4, 128, ["4"]), (24, 200, 8, 100, ["8"]), (64, 1030, 32, 1030, ["8"]), (24, 600, 12, 600, []),
+     (16, 65, 16, 65, ["8"]), (1, 7, 1, 7, []), (14, 128, 14, 128, []),
      (37, 100, 8, 64, []), (8, 63, 8, 63, [])],
 )  # fmt: skip
 def test_gemv(n: int, k: int, block_n: int, block_k: int, rows: list[str]) -> None:
@@ -76,6 +80,13 @@ def test_gemv(n: int, k: int, block_n: int, block_k: int, rows: list[str]) -> No
     kern = linear.gemv_program(n, k, block_n, block_k, "bfloat16").kernel
     assert called(kern) == rows
     agree(kern, [random_array((k,), "bfloat16"), random_array((n, k), "bfloat16", 1), np.zeros(n, BF16)], rtol=2.0**-7, threads=2)
+
+
+def test_rows_that_are_asked_for_go_on_where_they_end() -> None:
+    """Of 64 rows those 8 apart are taken together, one turn after the other; of float32 neighbours."""
+    narrow, wide = (source_of(linear.gemv_program(64, 1024, 64, 1024, dtype).kernel).text for dtype in ("bfloat16", "float32"))
+    assert "i < 8; ++i" in narrow and re.search(r"twb_dots_bf16_8\(&W\[[^]]*\], 8192,", narrow) and "y[i + 56] = y[i + 56] + sum_7;" in narrow
+    assert "i < 64; i += 16" in wide and "y[i + 15] = y[i + 15] + sum_15;" in wide
 
 
 def product(value, kind: str = "bfloat16") -> Kernel:

@@ -151,7 +151,7 @@ def turn_part(dtype: DType, lanes: int) -> Part:
     out += [f"            *({vector} *)(p + (q + {r}) * width + i) = {names[r]};" for r in range(group)]
     rest = f"for (int64_t q = i < whole ? k & -{group} : 0; q < k; q++) p[q * width + i] = i < have ? b[i * ld + q] : 0;"
     out += ["        }", "    }", "#endif", f"    for (int64_t i = 0; i < width; i++) {rest}"]  # one loop, as each costs gcc 10 ms
-    head = f"void {turn_name(dtype, lanes)}(int64_t k, int64_t width, int64_t have, const {kind} *b, int64_t ld, {kind} *p)"
+    head = f"TWB_PLAIN void {turn_name(dtype, lanes)}(int64_t k, int64_t width, int64_t have, const {kind} *b, int64_t ld, {kind} *p)"
     return Part(head, (*out, "}"), (vector_type(dtype, lanes),), turn_needs(dtype, lanes), is_common=True)
 
 

@@ -7,6 +7,8 @@ After:   for i in 0..16 step 8: var sum = 0, sum_1 = 0 ...
            y[i] = y[i] + sum; y[i + 1] = y[i + 1] + sum_1; ...
 
 One stream of reads does not keep memory busy, several do; what the rows share is read once, and additions need not wait for each other.
+Rows whose lines are asked for ahead (`dot_rows`: bfloat16) are rows / 8 apart instead of neighbours: then what is asked for past the end of a row is
+what its stream reads next. 11008 x 4096 while others used memory: 0.95 of the rate of a loop that only reads, and 0.89 with neighbours.
 
 Requires: sums are taken on the way (`join_sums`).  Preserves: each row's own order of additions.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from ..analysis.aliasing import Aliasing
 from ..analysis.rows import stay_in_rows, touched
+from ..base.dtypes import DType
 from ..ir.build import add, index
 from ..ir.expr import Buffer, Const, Expr, Var, is_const
 from ..ir.lowered import Declare, Element, Loop, SetElement
@@ -27,6 +30,8 @@ _MOST = 16  # sums at once: half of the vector registers hold them, the rest wha
 # of elements under four bytes, whose cache line serves several steps: rows that lie whole pages apart share a set of L1, and it has to hold them all.
 # bfloat16, 4096 x 4096 on a Xeon with 12 ways: 8 rows read 24.4 GB/s, 16 rows 22.4; float32 is 2 % faster with 16 (2026-12-01, bench cpu gemv)
 _MOST_NARROW = 8
+
+_ASKED_FOR = (8, 4)  # rows of a call that asks for their lines
 
 
 def jam_rows(kernel: Kernel) -> Kernel:
@@ -52,14 +57,18 @@ class _Jam(Scoped):
         if many == 1 or parts is None or not self.is_apart(stmt, parts):
             return stmt
         first, inner, last = parts
-        copies = [self.row(parts, stmt.var, row) for row in range(many)]
+        is_asked_for = many in _ASKED_FOR and _is_narrow_enough(inner)
+        if is_asked_for and len(inner.reductions) >= min(_ASKED_FOR):
+            return stmt  # they are side by side already
+        apart = rows // many if is_asked_for else 1
+        copies = [self.row(parts, stmt.var, row * apart) for row in range(many)]
         loop = replace(
             inner,
             body=tuple(s for c in copies for s in c[1].body),
             reductions=tuple(r for c in copies for r in c[1].reductions),
         )
         body = (*(s for c in copies for s in c[0]), loop, *(s for c in copies for s in c[2]))
-        return replace(stmt, body=body, step=many)
+        return replace(stmt, body=body, step=many) if apart == 1 else replace(stmt, body=body, stop=Const(apart, stmt.stop.type))
 
     def is_apart(self, loop: Loop, parts: tuple[Body, Loop, Body]) -> bool:
         """Whether what a row writes at its end is nothing that another row reads or writes."""
@@ -112,3 +121,9 @@ def _parts(body: Body) -> tuple[Body, Loop, Body] | None:
 def _is_wide(loop: Loop) -> bool:
     """Whether all that the loop reads has elements of four bytes and more."""
     return all(n.buffer.dtype.bits >= 32 for n in walk(loop) if isinstance(n, Element))
+
+
+def _is_narrow_enough(loop: Loop) -> bool:
+    """Whether `dot_rows` may make a call of the loop: the narrow elements that it reads are bfloat16."""
+    narrow = {n.buffer.dtype for n in walk(loop) if isinstance(n, Element) and n.buffer.dtype.bits < 32}
+    return narrow == {DType("bfloat16")}

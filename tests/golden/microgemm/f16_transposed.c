@@ -8,8 +8,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #endif
 #ifdef __clang__
 #define TWB_RARE
+#define TWB_PLAIN
 #else
 #define TWB_RARE __attribute__((optimize(0)))
+#define TWB_PLAIN __attribute__((optimize(1)))
 #endif
 TWB_FN float twb_f32_bits(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
 TWB_FN uint32_t twb_bits_f32(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
@@ -160,9 +162,9 @@ static __attribute__((noinline, unused)) void twb_6x3_v16f32_t8_packed(int64_t k
 }
 #endif
 #ifdef TWB_APART
-extern __attribute__((visibility("hidden"))) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
+extern __attribute__((visibility("hidden"))) TWB_PLAIN void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
 #else
-static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
+static __attribute__((noinline, unused)) TWB_PLAIN void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
     whole = have & -16;

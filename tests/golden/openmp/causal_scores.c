@@ -9,8 +9,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #endif
 #ifdef __clang__
 #define TWB_RARE
+#define TWB_PLAIN
 #else
 #define TWB_RARE __attribute__((optimize(0)))
+#define TWB_PLAIN __attribute__((optimize(1)))
 #endif
 TWB_FN int64_t twb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 typedef float twb_v4f32 __attribute__((vector_size(16), aligned(4), may_alias));
@@ -164,9 +166,9 @@ static __attribute__((noinline, unused)) void twb_6x4_v16f32_packed(int64_t k, c
         : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28");
 }
 #ifdef TWB_APART
-extern __attribute__((visibility("hidden"))) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
+extern __attribute__((visibility("hidden"))) TWB_PLAIN void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p);
 #else
-static __attribute__((noinline, unused)) void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
+static __attribute__((noinline, unused)) TWB_PLAIN void twb_turn_v16f32(int64_t k, int64_t width, int64_t have, const float *b, int64_t ld, float *p) {
     int64_t whole = 0;
 #if __has_builtin(__builtin_shufflevector)
     whole = have & -16;

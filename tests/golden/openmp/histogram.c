@@ -9,8 +9,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #endif
 #ifdef __clang__
 #define TWB_RARE
+#define TWB_PLAIN
 #else
 #define TWB_RARE __attribute__((optimize(0)))
+#define TWB_PLAIN __attribute__((optimize(1)))
 #endif
 TWB_FN int32_t twb_floormod_i32(int32_t a, int32_t b) {
     if (b == 0 || b == -1) return 0;

@@ -9,8 +9,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #endif
 #ifdef __clang__
 #define TWB_RARE
+#define TWB_PLAIN
 #else
 #define TWB_RARE __attribute__((optimize(0)))
+#define TWB_PLAIN __attribute__((optimize(1)))
 #endif
 TWB_FN int64_t twb_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63 ? 63 : b); }
 extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); extern void free(void *); extern int madvise(void *, __SIZE_TYPE__, int);

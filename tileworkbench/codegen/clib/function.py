@@ -25,7 +25,8 @@ UNSIGNED = ("u8", "u16", "u32", "u64")
 INTEGERS = SIGNED + UNSIGNED
 NARROW_FLOATS = ("f16", "bf16", "e4m3", "e5m2")
 
-# TWB_RARE: of functions around the blocks, which do little. At -O2 gcc 12 spends 17 % of its time for a flash attention on them
+# gcc compiles faster what needs no better. TWB_RARE: functions around the blocks, which do little; at -O2 they take 17 % of an attention.
+# TWB_PLAIN: functions that are vectors already and no sums of products, which -O1 would not make one instruction; they take 30 % less of it
 PRELUDE = """\
 typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
 typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
@@ -37,8 +38,10 @@ typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT
 #endif
 #ifdef __clang__
 #define TWB_RARE
+#define TWB_PLAIN
 #else
 #define TWB_RARE __attribute__((optimize(0)))
+#define TWB_PLAIN __attribute__((optimize(1)))
 #endif
 """
 

@@ -42,7 +42,7 @@ def strip_functions() -> tuple[CFunction, ...]:
 def _rows(op: str, identity: str, step: str, two: Callable[[str, str], str]) -> CFunction:
     unless_nan = f"    if (out[r] == {identity}) out[r] = twb_unless_nan_f32(x_ + r * ld, n, out[r]);\n"
     made = function(
-        f"void twb_rows_{op}_f32(const float *x_, int64_t ld, int64_t n, float *out)",
+        f"TWB_PLAIN void twb_rows_{op}_f32(const float *x_, int64_t ld, int64_t n, float *out)",
         _ROWS,
         f"twb_row_{op}_f32",
         op=op,
