@@ -31,7 +31,8 @@ def test_emulated_wavefronts_follow_the_layout() -> None:
     said = [emulated(case)[0] for case in CASES[:3]]
     assert [(s[LOADS], s[STORES]) for s in said] == [(16 * 32 * 8, 16 * 32), (16 * 32, 16 * 32), (16 * 32, 16 * 32)]
     large = next(c for c in CASES if c.schedule == "32x32 t256")
-    assert large.times == 256 * 256 // 4 and emulated(large)[0][STORES] == 256 * 256 * 32, "what 2 x 2 blocks do, for all blocks"
+    seen = emulated(large)[0]
+    assert large.times == 256 * 256 // 4 and seen[STORES] == seen[LOADS] == 256 * 256 * 32, "what 2 x 2 blocks do, for all blocks"
 
 
 def test_rows_compare_loads_and_stores_apart_where_both_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:

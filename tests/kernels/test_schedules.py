@@ -19,12 +19,13 @@ from tileworkbench.kernels import attention, gemm, searching, tuned
 from tileworkbench.kernels.searching import Subject, attention_of, choose, product
 from tileworkbench.kernels.spaces import attention_space, gemm_space, schedule_of
 from tileworkbench.runtime import libcuda
-from tileworkbench.tune import Candidate, Place, Schedule, Settings, Store
+from tileworkbench.tune import Candidate, Outcome, Place, Schedule, Settings, Store
 
 __all__ = ["fresh_cache", "session_cache"]
 
 HOPPER, EMULATED = "cuda:sm_90a", "emulate:sm_90a"
 ONE = {"block_m": 128, "block_n": 256, "block_k": 64, "stages": 4, "threads": 256, "panel": 8, "cluster_n": 1, "cluster_m": 1, "split_k": 1}
+OLDER = {**ONE, "block_n": 128, "block_k": 32, "stages": 3}
 TWO = {"block_m": 128, "block_n": 128, "stages": 2, "threads": 256, "in_turn": False}
 QUICK = replace(searching.PLAN, settings=Settings(warmup_ms=0.0, rep_ms=0.0, runs=3, atol=0.05), early_stop_factor=None)
 
@@ -132,6 +133,20 @@ def test_a_search_climbs_until_no_step_is_better(fresh_cache: Path, monkeypatch:
     assert choose(begin, steps=2).schedule["block_n"] == 128  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("ms", "is_chosen"), [(0.995, False), (0.985, True), (1.2, False)])
+def test_the_rules_schedule_stays_unless_another_gains_a_hundredth(
+    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, ms: float, is_chosen: bool
+) -> None:
+    """By the times of both in turns, whatever each took alone."""
+    subject = product(128, 128, 128, target=EMULATED, args=factors(128))
+    other = Schedule({**subject.rule, "block_n": 128})
+    monkeypatch.setattr(searching, "run_trial", lambda trial: Outcome("ran", all_times_ms=((1.0, 1.0, 9.0), (ms, ms, 9.0))))
+    found = searching._decided(subject, Candidate(other, "ran", times_ms=(0.5,)), Store(), QUICK, 7)
+    assert found == tuned.Tuned(subject.key, other if is_chosen else subject.rule, ms if is_chosen else 1.0, subject.rule, 1.0, 7)
+    (kept,) = Store().results(subject.key).candidates
+    assert (kept.schedule, kept.median_ms) == (found.schedule, found.ms)
+
+
 def test_a_rule_that_gives_a_wrong_result_ends_the_search(fresh_cache: Path) -> None:
     subject = replace(product(64, 64, 64, target=EMULATED, args=factors(64)), seeds=())
     with pytest.raises(ExpectationError, match=r"gemm 64x64x64 half nn: the rule's schedule .* does not run: wrong result, output 0 differs"):
@@ -204,6 +219,8 @@ def test_what_was_measured_here_stands_before_the_record(gpu: FakeDriver, record
     keep("gemm 4096x4096x4096 half nn", mine)
     assert gemm.default_schedule(4096, 4096, 4096, "float16", target="cuda") == gemm.Schedule(**mine), "the newest"
     assert gemm.default_schedule(4096, 4096, 4096, "float16", target=EMULATED).block_n == 192, "the emulator is no machine that measures"
+    keep("gemm 512x512x512 half nn", Schedule({**OLDER, "stages": 2}))
+    assert gemm.default_schedule(512, 512, 512, "float16", target="cuda:sm_80").stages == 3, "the GPU here is another architecture's"
     keep("attention 4096x128 half", Schedule({**TWO, "block_n": 112}))
     assert attention.default_schedule(4096, 128, "float16", target="cuda").block_n == 112
     libcuda._open.cache_clear()

@@ -89,11 +89,11 @@ def test_rows_that_are_asked_for_go_on_where_they_end() -> None:
     assert "i < 64; i += 16" in wide and "y[i + 15] = y[i + 15] + sum_15;" in wide
 
 
-def product(value, kind: str = "bfloat16") -> Kernel:
-    """Y[i] = the sum over j of value(W[i, j], x[j], x[127 - j], v[j]), for eight rows of 128."""
-    w, x, v, y = tensor("W", (8, 128), kind), tensor("X", (128,)), tensor("V", (128,)), tensor("Y", (8,))
+def product(value, kind: str = "bfloat16", row=I, rows: int = 8) -> Kernel:
+    """Y[i] = the sum over j of value(W[row, j], x[j], x[127 - j], v[j]), for eight rows of 128 out of `rows`."""
+    w, x, v, y = tensor("W", (rows, 128), kind), tensor("X", (128,)), tensor("V", (128,)), tensor("Y", (8,))
     s, t, m, z = tile("s", (128,)), tile("t", (128,)), tile("m", (8, 128)), tile("z", (8,))
-    inside = put(m, I, J, value(cast(at(w, I, J), FLOAT32), at(s, J), at(s, op("sub", 127, J)), at(t, J)))
+    inside = put(m, I, J, value(cast(at(w, row, J), FLOAT32), at(s, J), at(s, op("sub", 127, J)), at(t, J)))
     body = [
         Copy(whole(x), whole(s)),
         Copy(whole(v), whole(t)),
@@ -102,6 +102,14 @@ def product(value, kind: str = "bfloat16") -> Kernel:
         Copy(whole(z), whole(y)),
     ]
     return kernel("product", (w, x, v, y), [block((1,), (BX,), body, (s, t, m, z))])
+
+
+def test_rows_that_lie_unequally_far_apart_are_no_call() -> None:
+    """0 and 1 are neighbours, and so are 1 and 2, but not 2 and 4: what the first two say does not hold for the others."""
+    kern = product(lambda w, x, r, v: mul(w, x), row=add(I, op("floordiv", I, 3)), rows=12)
+    assert called(kern) == []
+    given = [random_array((12, 128), "bfloat16"), random_array((128,), "float32", 1), random_array((128,), "float32", 2), np.zeros(8, np.float32)]
+    agree(kern, given, rtol=1e-5)
 
 
 VALUES = {
