@@ -313,6 +313,10 @@ def test_without_a_gpu_the_command_says_what_it_needs(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["nothing"])
     assert "invalid choice: 'nothing'" in capsys.readouterr().err
+    for name in ("schedules", "cpu"):
+        with pytest.raises(SystemExit):
+            main([name, "--compile-only", "sm_90a"])
+        assert f"--compile-only is an option of gpu, not of {name}" in capsys.readouterr().err
 
 
 def test_its_modules_need_no_notebook() -> None:

@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--compile-only", metavar="ARCH", help="of `gpu`: what the compiler makes of its kernels for sm_90a, say; needs no GPU")
     asked = parser.parse_args(arguments)
     found: Findings
+    if asked.compile_only and asked.name != "gpu":
+        parser.error(f"--compile-only is an option of gpu, not of {asked.name}")
     if asked.compare:
         found = compare(*asked.compare)
     elif asked.name in ON_A_GPU:
