@@ -156,7 +156,7 @@ def test_the_drivers_cuda_decides_between_several(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(nvrtc, "Nvrtc", library)
     monkeypatch.setattr(nvrtc, "candidates", lambda *_: ["13", "12"])
     for driver, wanted in ((None, 13), ((13, 0), 13), ((12, 4), 12), ((11, 8), 13)):
-        monkeypatch.setattr(nvrtc, "driver_version", lambda version=driver: version)
+        monkeypatch.setattr(nvrtc, "cuda_version", lambda version=driver: version)
         found = nvrtc._find.__wrapped__("", "")
         assert found is not None and found.version[0] == wanted, driver
 

@@ -7,7 +7,7 @@ same array, and nobody reads it later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..base.dtypes import DType
@@ -16,15 +16,20 @@ from ..ir.build import index
 from ..ir.explicit import TensorMove
 from ..ir.expr import Buffer
 from ..ir.node import Node
-from ..ir.stmt import Atomic, Body, Copy, For, If, PipelinedFor, Region, Stmt, While, is_whole, whole
+from ..ir.stmt import Atomic, Body, Copy, For, Gemm, If, Launch, PipelinedFor, Region, Stmt, While, is_whole, whole
 from ..ir.tile_form import TensorView, TileForm
 from .aliasing import Aliasing
+from .fragments import is_grouped
 from .tensor_moves import boxes_of
 from .uses import uses
 
 ROWS = 64  # of a piece: what a warp group has of each block of its sums
 SPANS = (128, 64, 32)
 LEAST_BYTES, LEAST_ROW = 2048, 32
+KEPT_BYTES = 2048
+"""Of shared memory, for what later steps need there: barriers, rows that reductions exchange."""
+OTHERS = 40
+"""Registers of a thread beside its fragments, at least."""
 _ADDED = ("float16", "bfloat16", "float32", "int32", "uint32", "uint64")
 _COMPARED = ("float16", "bfloat16", "int32", "uint32", "int64", "uint64")
 REDUCED = {"add": _ADDED, "min": _COMPARED, "max": _COMPARED}
@@ -39,6 +44,14 @@ class Pieces:
     rows: int
     columns: int
     width: int
+
+    def each(self, groups: int) -> int:
+        """How many of them each of `groups` warp groups has."""
+        return self.rows // (ROWS * groups) * (self.columns // self.width)
+
+    def size(self, dtype: DType) -> int:
+        """Bytes of one."""
+        return ROWS * self.width * dtype.bits // 8
 
 
 def is_tile_reduction(stmt: Atomic) -> bool:
@@ -78,9 +91,18 @@ def pieces_of(tile: Buffer, dtype: DType, dst: Region) -> Pieces | str:
 
 def slots_of(pieces: Pieces, dtype: DType, groups: int, room: int) -> int:
     """How many pieces a stage in `room` bytes of shared memory has for each of `groups` warp groups: a divisor of those there are, 0 if none fits."""
-    count = pieces.rows // (ROWS * groups) * (pieces.columns // pieces.width)  # of each warp group
-    one = ROWS * pieces.width * dtype.bits // 8
-    return next((n for n in range(count, 0, -1) if count % n == 0 and n * groups * one <= room), 0)
+    count = pieces.each(groups)
+    return next((n for n in range(count, 0, -1) if count % n == 0 and n * groups * pieces.size(dtype) <= room), 0)
+
+
+def sums_of_groups(nodes: Sequence[Node], launch: Launch, arch: int) -> set[Buffer]:
+    """Fragments that lie as sums of warp groups do: the results of the products among `nodes` of a launch, and what those are only converted to."""
+    products = [n for n in nodes if isinstance(n, Gemm)]
+    sums = {n.c.buffer for n in products} - {n.c.buffer for n in products if not (is_whole(n.c) and is_grouped(n, launch, arch))}
+    for copy in (n for n in nodes if isinstance(n, Copy)):
+        if copy.src.buffer in sums and copy.dst.buffer.scope == "fragment" and is_whole(copy.src) and is_whole(copy.dst):
+            sums.add(copy.dst.buffer)
+    return sums
 
 
 def why_in_order(stmt: Copy | Atomic, everything: Body, later: Iterable[Stmt], aliasing: Aliasing) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..ir.device import DeviceCall, Registers
@@ -116,10 +116,3 @@ def views(buffers: Iterable[Buffer]) -> list[Buffer]:
     for buffer in sorted(buffers, key=lambda b: b.name):
         add(buffer)
     return list(out)
-
-
-def names(node: Node) -> Iterator[str]:
-    """Every name of a variable or buffer below `node`."""
-    for n in walk(node):
-        if isinstance(n, (Var, Buffer)):
-            yield n.name

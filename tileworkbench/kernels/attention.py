@@ -50,7 +50,7 @@ def default_schedule(seq: int, dim: int = 64, dtype: str = "float32", causal: bo
     """
     if arch := gpu_of(target):
         key = tuned.attention_key(seq, dim, dtype, causal)
-        found = tuned.find(key, target, arch, lambda: attention_space(seq, dim, dtype, causal, target=target))
+        found = tuned.find(key, target, arch, lambda: attention_space(seq, dim, dtype, target=target))
         return Schedule(**found) if found is not None else gpu_schedule(seq, dim, dtype, arch, causal)
     size = DType(dtype).bits // 8
     most = min(256, max(128, seq // 8)) if causal else 512 if 2 * seq * dim * size >= _NEAR else 256

@@ -44,6 +44,16 @@ def multiprocessors(arch: str) -> int:
     return machine_of(arch).cores
 
 
+def part_of(size: int, fewest: int) -> int:
+    """The size of equal parts, a multiple of 16, of which `fewest` and a few more cover `size`: exactly if up to twice as many can.
+
+    >>> part_of(4096, 3), part_of(100, 3)
+    (1024, 48)
+    """
+    parts = next((p for p in range(fewest, 2 * fewest) if size % (16 * p) == 0), fewest)
+    return 16 * -(-size // (16 * parts))
+
+
 def _limits(arch: str) -> str:
     major, minor = capability(arch)
     return _NEAREST.get(10 * major + minor, f"sm_{10 * major + minor}")

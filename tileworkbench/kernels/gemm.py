@@ -18,7 +18,7 @@ from ..base.dtypes import DType
 from ..frontend.prim_func import PrimFunc
 from ..runtime.kernel import JITKernel
 from . import tuned
-from .choice import compiled, gpu_of, has_wgmma, shared_bytes
+from .choice import compiled, gpu_of, has_wgmma, part_of, shared_bytes
 from .gemm_tiles import FLAT_TILES, GROUP_TILES, WARP_TILES, Choice, GpuTile, Product, cheapest
 from .row_gemm import ROW_DTYPES, row_program, row_schedule
 from .spaces import gemm_space
@@ -96,9 +96,7 @@ def default_schedule(
 
 def _fit(size: int, largest: int) -> int:
     """A tile of at most `largest`, a multiple of 16, that covers `size` in equal parts: exactly if up to twice the fewest parts can."""
-    fewest = T.ceildiv(max(size, 1), largest)
-    parts = next((p for p in range(fewest, 2 * fewest) if size % (16 * p) == 0), fewest)
-    return 16 * int(T.ceildiv(T.ceildiv(max(size, 1), parts), 16))
+    return part_of(max(size, 1), -(-max(size, 1) // largest))
 
 
 GROUP_BYTES, WARP_BYTES, FLAT_DEPTH = 128, 64, 16  # of a row of A's tile: what a swizzled row holds, and a stage of three

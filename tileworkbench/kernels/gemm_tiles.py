@@ -74,19 +74,14 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEWEST_TURNS = 8  # of a part
 
 
-def choose(p: Product, tiles: tuple[GpuTile, ...], arch: str) -> Choice:
-    """The choice that costs least.
+def cheapest(p: Product, tiles: tuple[GpuTile, ...], arch: str, count: int) -> list[Choice]:
+    """The `count` choices that cost least, the least first.
 
-    >>> choose(Product(4096, 4096, 4096, 2), GROUP_TILES, "sm_90a").tile.n
+    >>> cheapest(Product(4096, 4096, 4096, 2), GROUP_TILES, "sm_90a", 1)[0].tile.n
     256
-    >>> choose(Product(256, 256, 16384, 2), GROUP_TILES, "sm_90a").split_k > 4
+    >>> cheapest(Product(256, 256, 16384, 2), GROUP_TILES, "sm_90a", 1)[0].split_k > 4
     True
     """
-    return cheapest(p, tiles, arch, 1)[0]
-
-
-def cheapest(p: Product, tiles: tuple[GpuTile, ...], arch: str, count: int) -> list[Choice]:
-    """The `count` choices that cost least, the least first."""
     sms = multiprocessors(arch)
     if not has_wgmma(arch) or tiles is FLAT_TILES:
         return [Choice(t) for t in sorted(tiles, key=lambda t: -(-_blocks(p, t) // sms) * t.m * t.n / t.rate)[:count]]

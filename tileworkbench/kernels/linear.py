@@ -21,6 +21,14 @@ from .choice import compiled, gpu_of
 _BLOCKS = 32  # of many rows, so that cores which are not equally fast end together
 
 
+@T.macro
+def add_dots(x, w, sums):
+    """sums[i] += the sum over j of w[i, j] * x[j]; w holds the products afterwards."""
+    for i, j in T.Parallel(*w.shape):
+        w[i, j] = w[i, j] * x[j]
+    T.reduce_sum(w, sums, dim=1, clear=False)
+
+
 def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str, threads: int = 0) -> PrimFunc:
     """The tile program of y = W x, for one shape and schedule. On a GPU each thread sums what it reads, and the block comes together once."""
 
@@ -45,9 +53,7 @@ def gemv_program(n: int, k: int, block_n: int, block_k: int, dtype: str, threads
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=2):
                 T.copy(X[ko * block_k], x)
                 T.copy(W[bx * block_n, ko * block_k], w)
-                for i, j in T.Parallel(block_n, block_k):
-                    w[i, j] = w[i, j] * x[j]
-                T.reduce_sum(w, y, dim=1, clear=False)
+                add_dots(x, w, y)
             T.copy(y, Y[bx * block_n])
 
     result: PrimFunc = gemv

@@ -12,7 +12,8 @@ from typing import Any
 
 from .. import language as T
 from ..frontend.prim_func import PrimFunc
-from .linear import gemv_schedule
+from .choice import part_of
+from .linear import add_dots, gemv_schedule
 
 ROW_DTYPES = ("float32", "bfloat16")
 # 4096 x 4096 on one Xeon core, bfloat16 and float32: 21.3 and 22.7 GB/s so; 512 columns 18.0 and 18.8, four rows 21.7 and 22.9 (December 2026)
@@ -24,9 +25,7 @@ def row_schedule(n: int, k: int, is_nt: bool, blocks: int) -> tuple[int, int]:
     n, k = max(n, 1), max(k, 1)
     if is_nt:
         return gemv_schedule(n, k)
-    parts = max(-(-n // COLUMNS), min(blocks, -(-n // 64)))
-    even = next((p for p in range(parts, 2 * parts) if n % (16 * p) == 0), parts)
-    return 16 * -(-n // (16 * even)), min(ROWS, k)
+    return part_of(n, max(-(-n // COLUMNS), min(blocks, -(-n // 64)))), min(ROWS, k)
 
 
 def row_program(n: int, k: int, block_n: int, block_k: int, dtype: str, out_dtype: str, relu: bool, is_nt: bool) -> PrimFunc:
@@ -45,13 +44,8 @@ def _rows_of_c(n: int, k: int, block_n: int, block_k: int, dtype: str, out_dtype
             for ko in T.Pipelined(T.ceildiv(k, block_k), num_stages=2):
                 T.copy(A[0, ko * block_k], a)
                 T.copy(B[bx * block_n, ko * block_k], b)
-                for i, j in T.Parallel(block_n, block_k):
-                    b[i, j] = b[i, j] * a[j]
-                T.reduce_sum(b, acc, dim=1, clear=False)
-            if relu:
-                for i in T.Parallel(block_n):
-                    acc[i] = T.max(acc[i], 0.0)
-            T.copy(acc, C[0, bx * block_n])
+                add_dots(a, b, acc)
+            put_row(acc, C, bx, relu)
 
     result: PrimFunc = gemm
     return result
@@ -69,13 +63,20 @@ def _rows_of_k(n: int, k: int, block_n: int, block_k: int, dtype: str, out_dtype
             if k % block_k:
                 for j in T.Parallel(block_n):
                     acc[j] = acc[j] + _products(A, B, k // block_k * block_k, k % block_k, bx * block_n + j)
-            if relu:
-                for j in T.Parallel(block_n):
-                    acc[j] = T.max(acc[j], 0.0)
-            T.copy(acc, C[0, bx * block_n])
+            put_row(acc, C, bx, relu)
 
     result: PrimFunc = gemm
     return result
+
+
+@T.macro
+def put_row(acc, C, bx, relu):
+    """Stretch `bx` of C is acc, or what of it is positive."""
+    (columns,) = acc.shape
+    if relu:
+        for j in T.Parallel(columns):
+            acc[j] = T.max(acc[j], 0.0)
+    T.copy(acc, C[0, bx * columns])
 
 
 def _products(A: Any, B: Any, first: Any, rows: int, column: Any) -> Any:

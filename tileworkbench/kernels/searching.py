@@ -77,7 +77,7 @@ def attention_of(
     batch: int, heads: int, seq: int, dim: int, dtype: str = "float16", *, causal: bool = False, target: Any = None, args: Sequence[Any] | None = None
 ) -> Subject:  # fmt: skip
     """Attention of the library (`attention.attention`) on a GPU; `args` are Q, K and V, made up if there are none. Raises as `product` does."""
-    space = attention_space(seq, dim, dtype, causal, target=target)
+    space = attention_space(seq, dim, dtype, target=target)
     fixed = {"batch": batch, "heads": heads, "seq": seq, "dim": dim, "causal": causal, "dtype": dtype}
     key = attention_key(seq, dim, dtype, causal)
     rule = schedule_of(attention.gpu_schedule(seq, dim, dtype, gpu_of(target), causal))
@@ -123,8 +123,8 @@ def _decided(subject: Subject, best: Candidate, store: Store, plan: Plan, tried:
     sides = list(dict.fromkeys([subject.rule, best.schedule]))
     kernels = [subject.problem.compile(s) for s in sides]
     inputs = Inputs.of(subject.problem.arguments(kernels[0]))
-    trial = Trial(Trial.of(kernels, inputs).codes, inputs, replace(plan.settings, rep_ms=8 * plan.settings.rep_ms), plan.timeout_s * len(sides))
-    outcome = run_trial(trial)
+    settings = replace(plan.settings, rep_ms=8 * plan.settings.rep_ms)
+    outcome = run_trial(Trial.of(kernels, inputs, settings=settings, timeout_s=plan.timeout_s * len(sides)))
     if outcome.status != "ran":
         raise ExpectationError(f"{subject.key}: {sides[-1]} in turns with {sides[0]}: {outcome.status}, {outcome.reason}")
     times = outcome.all_times_ms or (outcome.times_ms,)

@@ -15,6 +15,7 @@ stages: 2, 3, 4, 5, 6, 7, 8
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ..base.dtypes import DType
@@ -85,7 +86,7 @@ def gemm_space(
     )
 
 
-def attention_space(seq: int, dim: int, dtype: str = "float16", causal: bool = False, *, target: Any = None) -> Space:
+def attention_space(seq: int, dim: int, dtype: str = "float16", *, target: Any = None) -> Space:
     """The schedules of `attention.Schedule` for so many queries and keys of a head on a GPU.
 
     Args:
@@ -117,7 +118,7 @@ def attention_space(seq: int, dim: int, dtype: str = "float16", causal: bool = F
 
 def schedule_of(fields: Any) -> Schedule:
     """A kernel's own record of tunables as a schedule of the search."""
-    return Schedule({name: getattr(fields, name) for name in fields.__dataclass_fields__})
+    return Schedule(asdict(fields))
 
 
 def _gpu(target: Any) -> str:

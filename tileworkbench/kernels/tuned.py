@@ -135,10 +135,10 @@ def find(problem: str, target: Any, arch: str, space: Callable[[], Space]) -> Sc
 
 
 def _measured_here(problem: str, target: Any, arch: str) -> Schedule | None:
-    store = Store()
-    if target_name(target) != "cuda" or not store.path.exists():
+    if target_name(target) != "cuda":
         return None
-    driver = find_driver()
+    store = Store()
+    driver = find_driver() if store.path.exists() else None
     device = driver.device(driver.current_ordinal()) if driver is not None else None
     if device is None or device.arch != arch:
         return None

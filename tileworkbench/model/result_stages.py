@@ -9,27 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.capacity import room_bytes
-from ..analysis.fragments import is_grouped
 from ..analysis.matrix_units import GROUP
-from ..analysis.tensor_stores import ROWS, pieces_of, slots_of, source_of
+from ..analysis.tensor_stores import KEPT_BYTES, OTHERS, ROWS, pieces_of, slots_of, source_of, sums_of_groups
 from ..base.gpu import Gpu
 from ..ir.explicit import is_explicit
-from ..ir.expr import Buffer
 from ..ir.node import walk
-from ..ir.stmt import Atomic, Body, Copy, Gemm, If, Launch, is_whole
+from ..ir.stmt import Atomic, Body, Copy, If, Launch
 from ..transform.form_tiles import formed
 from .needs import Need
 
 ARCH = 90
-KEPT_BYTES = 2048  # of shared memory, for barriers and rows that reductions exchange (`transform.send_tiles`)
-OTHERS = 40  # registers of a thread beside its fragments, at least (the same)
 
 
 def result_stages(launch: Launch, gpu: Gpu, needs: Sequence[Need], beside: int) -> tuple[Need, ...]:
     """The stages of a launch, on a GPU with a tensor copy engine that stores; `needs` are its tiles, `beside` the threads that the compiler adds."""
     if gpu.capability != (9, 0) or launch.threads_used or is_explicit(launch) or launch.count_threads % GROUP:
         return ()
-    sums = _sums(formed(launch, ARCH))
+    made = formed(launch, ARCH)
+    sums = sums_of_groups(list(walk(made)), made, ARCH)
     used = sum(n.bytes for n in needs if n.scope == "shared") + KEPT_BYTES
     held = sum(n.bytes for n in needs if n.scope == "fragment") // (4 * launch.count_threads)
     out = []
@@ -45,21 +42,10 @@ def result_stages(launch: Launch, gpu: Gpu, needs: Sequence[Need], beside: int) 
         slots = slots_of(pieces, dtype, groups, room_bytes(used, launch.count_threads + beside, held + OTHERS))
         if slots:
             shape = (groups, slots, ROWS, pieces.width)
-            size = groups * slots * ROWS * pieces.width * dtype.bits // 8
+            size = groups * slots * pieces.size(dtype)
             out.append(Need(f"{stmt.dst.buffer.name}_stage", shape, str(dtype), "shared", size))
             used += size
     return tuple(out)
-
-
-def _sums(launch: Launch) -> set[Buffer]:
-    """Fragments that lie as sums of warp groups do: their products' results, and what those are converted to."""
-    nodes = list(walk(launch))
-    products = [n for n in nodes if isinstance(n, Gemm)]
-    sums = {n.c.buffer for n in products} - {n.c.buffer for n in products if not (is_whole(n.c) and is_grouped(n, launch, ARCH))}
-    for copy in (n for n in nodes if isinstance(n, Copy)):
-        if copy.src.buffer in sums and copy.dst.buffer.scope == "fragment" and is_whole(copy.src) and is_whole(copy.dst):
-            sums.add(copy.dst.buffer)
-    return sums
 
 
 def _in_order(body: Body) -> Iterator[Copy | Atomic]:

@@ -224,14 +224,14 @@ _TYPES: dict[str, tuple[Any, ...]] = {
 # ------------------------------------------------------------------------------------------- finding
 def find_driver() -> Driver | None:
     """The driver of this machine with at least one GPU, or None; `why_no_driver` says why."""
-    return _open(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1"))[0]
+    return _open(_path())[0]
 
 
-def driver_version() -> tuple[int, int] | None:
+def cuda_version() -> tuple[int, int] | None:
     """The CUDA that the driver of this machine is of, such as (13, 0), without starting it; None where there is none."""
     version = c_int()
     try:
-        if ctypes.CDLL(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1")).cuDriverGetVersion(byref(version)):
+        if ctypes.CDLL(_path()).cuDriverGetVersion(byref(version)):
             return None
     except (OSError, AttributeError):
         return None
@@ -240,15 +240,19 @@ def driver_version() -> tuple[int, int] | None:
 
 def why_no_driver() -> str:
     """Why `find_driver` is None; "" if it is not."""
-    return _open(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1"))[1]
+    return _open(_path())[1]
 
 
 def require_driver() -> Driver:
     """The driver; raises UnsupportedError that says what is missing."""
-    driver, why = _open(os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1"))
+    driver, why = _open(_path())
     if driver is None:
         raise UnsupportedError(f"no kernel can run on a GPU here: {why}", hint=DRIVER)
     return driver
+
+
+def _path() -> str:
+    return os.environ.get("TILEWORKBENCH_LIBCUDA", "libcuda.so.1")
 
 
 @cache

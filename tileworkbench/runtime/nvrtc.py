@@ -24,7 +24,7 @@ from ..base.errors import CapacityError, CompilerError
 from ..base.span import Span
 from . import diagnostics
 from .gpu_arch import arch_names, parse_arch
-from .libcuda import driver_version
+from .libcuda import cuda_version
 from .ptx_lines import PtxLines, ptx_lines
 
 INSTALL = "pip install tileworkbench[cuda], or only the compiler: pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12)"
@@ -149,7 +149,7 @@ def why_no_nvrtc() -> str:
 
 @cache
 def _find(asked: str, toolkit: str) -> Nvrtc | None:
-    driver = driver_version()  # it loads no code of a later CUDA's compiler
+    driver = cuda_version()  # it loads no code of a later CUDA's compiler
     second = None
     for path in candidates(asked, toolkit):
         found = _opened(path)

@@ -23,7 +23,8 @@ from ..ir.stmt import Evaluate, Kernel, Let, Stmt
 from .names import Names
 from .scoped import Result, Scoped
 
-_CALLS = {rows: f"twb_dots_bf16_{rows}" for rows in (8, 4)}
+DOTS = (8, 4)  # rows of one call
+_CALLS = {rows: f"twb_dots_bf16_{rows}" for rows in DOTS}
 _SHORT = 64  # elements that are not worth a call
 BFLOAT16 = DType("bfloat16")
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from ..analysis.aliasing import Aliasing
 from ..analysis.rows import stay_in_rows, touched
-from ..base.dtypes import DType
 from ..ir.build import add, index
 from ..ir.expr import Buffer, Const, Expr, Var, is_const
 from ..ir.lowered import Declare, Element, Loop, SetElement
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, Kernel, Let, Stmt
+from .dot_rows import BFLOAT16, DOTS
 from .names import Names
 from .scoped import Result, Scoped
 
@@ -30,8 +30,6 @@ _MOST = 16  # sums at once: half of the vector registers hold them, the rest wha
 # of elements under four bytes, whose cache line serves several steps: rows that lie whole pages apart share a set of L1, and it has to hold them all.
 # bfloat16, 4096 x 4096 on a Xeon with 12 ways: 8 rows read 24.4 GB/s, 16 rows 22.4; float32 is 2 % faster with 16 (2026-12-01, bench cpu gemv)
 _MOST_NARROW = 8
-
-_ASKED_FOR = (8, 4)  # rows of a call that asks for their lines
 
 
 def jam_rows(kernel: Kernel) -> Kernel:
@@ -57,8 +55,8 @@ class _Jam(Scoped):
         if many == 1 or parts is None or not self.is_apart(stmt, parts):
             return stmt
         first, inner, last = parts
-        is_asked_for = many in _ASKED_FOR and _is_narrow_enough(inner)
-        if is_asked_for and len(inner.reductions) >= min(_ASKED_FOR):
+        is_asked_for = many in DOTS and _is_narrow_enough(inner)
+        if is_asked_for and len(inner.reductions) >= min(DOTS):
             return stmt  # they are side by side already
         apart = rows // many if is_asked_for else 1
         copies = [self.row(parts, stmt.var, row * apart) for row in range(many)]
@@ -126,4 +124,4 @@ def _is_wide(loop: Loop) -> bool:
 def _is_narrow_enough(loop: Loop) -> bool:
     """Whether `dot_rows` may make a call of the loop: the narrow elements that it reads are bfloat16."""
     narrow = {n.buffer.dtype for n in walk(loop) if isinstance(n, Element) and n.buffer.dtype.bits < 32}
-    return narrow == {DType("bfloat16")}
+    return narrow == {BFLOAT16}

@@ -24,10 +24,21 @@ from collections.abc import Sequence
 
 from ..analysis.aliasing import Aliasing
 from ..analysis.capacity import room_bytes
-from ..analysis.fragments import is_grouped
 from ..analysis.matrix_units import GROUP
 from ..analysis.tensor_moves import boxes_of
-from ..analysis.tensor_stores import LEAST_BYTES, LEAST_ROW, ROWS, Pieces, pieces_of, slots_of, source_of, why_in_order
+from ..analysis.tensor_stores import (
+    KEPT_BYTES,
+    LEAST_BYTES,
+    LEAST_ROW,
+    OTHERS,
+    ROWS,
+    Pieces,
+    pieces_of,
+    slots_of,
+    source_of,
+    sums_of_groups,
+    why_in_order,
+)  # fmt: skip
 from ..analysis.tile_forms import form_of
 from ..analysis.uses import uses
 from ..ir.bodies import heads, statements
@@ -46,11 +57,6 @@ from .names import Names
 from .roles import PRODUCERS
 from .share_tiles import ALIGN, alignment_of
 from .stay_on_chip import KIND, PAIR
-
-KEPT_BYTES = 2048
-"""Of shared memory, for what later steps need there: barriers, rows that reductions exchange."""
-OTHERS = 40
-"""Registers of a thread beside its fragments, at least."""
 
 
 def send_tiles(kernel: Kernel, arch: int) -> Kernel:
@@ -83,10 +89,7 @@ class _Send:
         self.remarks: list[Remark] = []
         nodes = [n for s in self.consumers for n in walk(s)]
         products = [n for n in nodes if isinstance(n, Gemm)]
-        self.sums = {n.c.buffer for n in products} - {n.c.buffer for n in products if not (is_whole(n.c) and is_grouped(n, launch, arch))}
-        for copy in (n for n in nodes if isinstance(n, Copy)):  # what is only converted lies the same way
-            if copy.src.buffer in self.sums and copy.dst.buffer.scope == "fragment" and is_whole(copy.src) and is_whole(copy.dst):
-                self.sums.add(copy.dst.buffer)
+        self.sums = sums_of_groups(nodes, launch, arch)
         self.across = {r.buffer for p in products for r in (p.b, *((p.a,) if p.trans_a else ())) if r.buffer.scope == "fragment"}
         elsewhere = () if self.roles is None else (*self.roles.setup, *self.roles.producer)
         self.filled = {b.root for b in uses(elsewhere).buffers} | {n.dst.buffer.root for n in nodes if isinstance(n, Copy) and n.async_bytes}
@@ -187,9 +190,8 @@ class _Send:
         if isinstance(pieces, str):
             return pieces
         groups = self.old.count_threads // GROUP
-        count = pieces.rows // (ROWS * groups) * (pieces.columns // pieces.width)  # of each warp group
-        one = ROWS * pieces.width * stmt.dst.buffer.type.bits // 8
-        room = self.room() if first is None else count * groups * one
+        one = pieces.size(stmt.dst.buffer.type)
+        room = self.room() if first is None else pieces.each(groups) * groups * one
         slots = slots_of(pieces, stmt.dst.buffer.type, groups, room)
         if not slots:
             return f"its pieces take {groups * one} bytes, {max(0, room)} of shared memory are left"
@@ -230,6 +232,3 @@ class _Send:
 def _tests(loop: Stmt) -> Body:
     """What a loop asks before a turn, as a statement."""
     return tuple(If(test, ()) for test in heads(loop))
-
-
-__all__ = ["KEPT_BYTES", "send_tiles"]

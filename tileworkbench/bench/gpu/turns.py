@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...runtime.device_clock import PATIENCE
+
 Run = Callable[[], Any]
 Runs = Sequence[Run]  # the same work on different arrays, taken in turns
 
@@ -23,7 +25,6 @@ SEGMENT_MS, SEGMENTS = 150.0, 4
 SEGMENT_LEAST_MS = 0.03
 HEAT_MS = 300.0
 LAUNCH_US = 12.0  # of the host, usually at most: a launch that is shorter has to be in the stream before its turn comes
-PATIENCE = 1, 4, 16  # times as long, where a busy host needed more
 
 
 class Clock(Protocol):

@@ -9,9 +9,9 @@ Two neighbours of a row are one 32-bit word, whose halves become floats by a shi
 
 from __future__ import annotations
 
+from ...transform.dot_rows import DOTS
 from .function import CFunction
 
-DOTS = (8, 4)  # rows of one call
 # elements from what is read to what is asked for: 256 and 512 do equally well, four times as many are worse
 AHEAD = 256
 _LINE = 32  # elements of a line of memory
