@@ -260,7 +260,7 @@ def test_a_kernel_that_cannot_be_launched_is_a_row(bench: Bench, monkeypatch: py
     def fail(s: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access")
 
-    monkeypatch.setattr(match, "ours", lambda p, target: Ours(fail, "64x64", 1.0))
+    monkeypatch.setattr(match, "ours", lambda p, target: Ours(fail, "64x64", 1.0, 2.0))
     found = play(bench, small("gemm"))
     assert (found.status, found.why, found.schedule) == (FAILED, "RuntimeError: CUDA error: an illegal memory access", "64x64")
 
@@ -316,7 +316,7 @@ def test_without_a_gpu_the_command_says_what_it_needs(capsys: pytest.CaptureFixt
     for name in ("schedules", "cpu"):
         with pytest.raises(SystemExit):
             main([name, "--compile-only", "sm_90a"])
-        assert f"--compile-only is an option of gpu, not of {name}" in capsys.readouterr().err
+        assert f"--compile-only is an option of gpu and cold, not of {name}" in capsys.readouterr().err
 
 
 def test_its_modules_need_no_notebook() -> None:
