@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tileworkbench.bench import child
 from tileworkbench.bench.__main__ import main
-from tileworkbench.bench.gpu import cold
 from tileworkbench.bench.gpu.cold import GROUPS, KERNELS, LIMIT_MS, Cold, Times, in_child, run
 from tileworkbench.bench.gpu.problems import PROBLEMS
 from tileworkbench.runtime import nvrtc
@@ -49,7 +49,7 @@ def test_children_have_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(env)
         return Done()
 
-    monkeypatch.setattr(cold.subprocess, "run", process)
+    monkeypatch.setattr(child.subprocess, "run", process)
     found = run(["attention_d256"], "sm_90a", 3)
     assert found.is_within and [r.runs for r in found.rows] == [(10.0,) * 3] * 4
     assert len({env["TILEWORKBENCH_CACHE_DIR"] for env in seen}) == len(seen) == 1 + 3 * 4
@@ -77,7 +77,7 @@ def test_a_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Done:
         stdout, stderr = "", "Traceback\nMemoryError: none left\n"
 
-    monkeypatch.setattr(cold.subprocess, "run", lambda command, **rest: Done())
+    monkeypatch.setattr(child.subprocess, "run", lambda command, **rest: Done())
     assert {r.why for r in run(["gemm_f16"], None, 1).rows} == {"MemoryError: none left"}
 
 
@@ -86,3 +86,13 @@ def test_other_groups_are_refused(group: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         main(["cold", "--only", group])
     assert group in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["cold", "--only", "gemm_f16", "--only", group])
+    assert group in capsys.readouterr().err, "nor is it left out in silence beside one that is measured"
+
+
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_no_runs_are_no_measurement(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["cold", "--repeat", count])
+    assert f"{count} runs measure nothing; at least 1 is needed" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tileworkbench.bench", description="Measure this package on this machine.")
     parser.add_argument("name", choices=sorted({"cpu", *BENCHES, *ON_A_GPU, *FOR_A_GPU}), help="what to measure")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
-    parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement; the median counts")
+    parser.add_argument("--repeat", type=_count, default=5, help="runs of each measurement; the median counts")
     parser.add_argument("--strict", action="store_true", help="fail where a figure of `interaction` is over its limit, too")
     parser.add_argument("--only", action="append", default=[], metavar="GROUP", help="a group of `cpu`, `gpu`, `schedules`, `cold`; repeatable")
     parser.add_argument("--threads", type=_numbers, default=(1, 2), metavar="1,2", help="numbers of threads that `cpu` compares")
@@ -82,6 +82,12 @@ def _for_a_gpu(asked: argparse.Namespace) -> Findings:
     if asked.name == "cold":
         return _later("gpu.cold")(asked.only, asked.compile_only, asked.repeat)
     return _later("gpu.compiled")(asked.only, asked.compile_only) if asked.compile_only else ON_A_GPU[asked.name](asked.only, asked.json)
+
+
+def _count(text: str) -> int:
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} runs measure nothing; at least 1 is needed")
+    return count
 
 
 def _numbers(text: str) -> tuple[int, ...]:

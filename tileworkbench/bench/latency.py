@@ -26,6 +26,7 @@ from typing import Any
 
 from ..runtime import toolchain
 from ..runtime.measure import cpu_name
+from .child import python
 from .programs import HEAD, NOTHING, PROGRAMS
 
 UNWANTED = ("matplotlib", "ipywidgets", "cupy", "torch", "IPython")
@@ -198,10 +199,7 @@ def _best(work: Callable[[], Any]) -> float:
 # ------------------------------------------------------------------------------------------- in a process of its own
 def _child(what: str, arguments: str) -> dict[str, Any]:
     code = f"from tileworkbench.bench.latency import in_child; in_child({what!r}, {arguments!r})" if what != "import" else _IMPORT
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode; the first process may have to write it
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(python(code, check=True).stdout.splitlines()[-1])
     return found
 
 

@@ -11,11 +11,8 @@ both, and NVRTC's own is off (it reads CUDA_CACHE_DISABLE): a second round would
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,12 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import TileError
+from ...runtime.gpu_arch import DEFAULT
 from ...runtime.measure import cpu_name
+from ..child import python
 from .ours import ours
 from .problems import PROBLEMS, Problem, chosen
 
 LIMIT_MS = 1000.0
-DEFAULT_ARCH = "sm_90a"
 GROUPS = ("gemm_f16", "attention_d64", "attention_d128", "attention_d256")
 WAYS = ("new", "cold")
 SHAPES = ((4096,) * 3, *((4, 16 * 128 // dim, 4096, dim) for dim in (64, 128, 256)))
@@ -93,11 +91,11 @@ def run(only: Sequence[str], arch: str | None = None, repeat: int = 5) -> Cold:
 
     Raises: ValueError for an unknown group, or one of which nothing is measured here.
     """
-    asked = {PROBLEMS[n].group for n in chosen(list(only))}
-    kernels = [p for p in KERNELS if p.group in asked]
-    if not kernels:
-        raise ValueError(f"no kernel of {', '.join(only)} is measured here, but of {', '.join(GROUPS)}")
-    arch = arch or DEFAULT_ARCH
+    for group in only:
+        if not _measured([group]):
+            raise ValueError(f"no kernel of {group} is measured here, but of {', '.join(GROUPS)}")
+    kernels = _measured(only)
+    arch = arch or DEFAULT
     found: dict[tuple[str, str], list[dict[str, Any]]] = {(p.name, way): [] for p in kernels for way in WAYS}
     _child(kernels[0], arch, "new")  # libraries and byte code are in the page cache
     for _ in range(repeat):
@@ -105,6 +103,12 @@ def run(only: Sequence[str], arch: str | None = None, repeat: int = 5) -> Cold:
             for way in WAYS:
                 found[p.name, way].append(_child(p, arch, way))
     return Cold(arch, f"{cpu_name()}, Python {platform.python_version()}", tuple(_times(*key, runs) for key, runs in found.items()))
+
+
+def _measured(only: Sequence[str]) -> list[Problem]:
+    """The kernels of the groups `only`; all for none."""
+    asked = [PROBLEMS[number] for number in chosen(list(only))]
+    return [p for p in KERNELS if p in asked]
 
 
 def _times(name: str, way: str, runs: list[dict[str, Any]]) -> Times:
@@ -119,13 +123,7 @@ def _child(p: Problem, arch: str, way: str) -> dict[str, Any]:
     """What a process of its own, whose disk cache is an empty folder, says of compiling `p`."""
     code = f"from tileworkbench.bench.gpu.cold import in_child; in_child({PROBLEMS.index(p)}, {arch!r}, {way!r})"
     with tempfile.TemporaryDirectory(prefix="twb-cold-") as folder:
-        env = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(part for part in sys.path if part),
-            "TILEWORKBENCH_CACHE_DIR": folder,
-            "CUDA_CACHE_DISABLE": "1",
-        }
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+        done = python(code, TILEWORKBENCH_CACHE_DIR=folder, CUDA_CACHE_DISABLE="1")
     try:
         said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
