@@ -33,12 +33,12 @@ template <int W, bool AMN, bool BMN> TWB_DEVICE void mode(twb_shared<uint8_t> ga
         twb_cast<uint16_t>(gb + place<W, BMN>(i / 64, i % 64))[0] = B[i];
     }
     twb_fence_proxy_async(); twb_sync();
-    twb_keep(d); twb_wgmma_fence();
+    twb_keep_f32x32(d); twb_wgmma_fence();
     uint64_t x[4], y[4];
     for (int k = 0; k < 4; ++k) { x[k] = operand<W, AMN>(twb_shared_address(ga), k); y[k] = operand<W, BMN>(twb_shared_address(gb), k); }
     if (W != 64) twb_wgmma_m64n64k16x4_f32_bf16_bf16<AMN, BMN>(d, x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3], 0);
     else for (int k = 0; k < 4; ++k) twb_wgmma_m64n64k16_f32_bf16_bf16<AMN, BMN>(d, x[k], y[k], 1);
-    twb_wgmma_commit(); twb_computed(twb_thread_x(), twb_shared_address(ga)); twb_wgmma_wait<0>(); twb_keep(d);
+    twb_wgmma_commit(); twb_computed(twb_thread_x(), twb_shared_address(ga)); twb_wgmma_wait<0>(); twb_keep_f32x32(d);
 }
 extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A, twb_global<const uint16_t> B, twb_global<float> C, int32_t m) {
     TWB_SHARED_MEMORY(memory);
@@ -57,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(128) k(twb_global<const uint16_t> A
         for (int k = 0; k < 4; ++k) for (int i = 0; i < 4; ++i)
             a[4 * k + i] = twb_cast<const uint32_t>(A + ((r + (i & 1) * 8) * 64 + k * 16 + c + (i >> 1) * 8))[0];
         twb_fence_proxy_async(); twb_sync();
-        twb_keep(d); twb_wgmma_fence();
+        twb_keep_f32x32(d); twb_wgmma_fence();
         uint64_t y[4];
         for (int k = 0; k < 4; ++k) y[k] = m == 16 ? operand<128, false>(twb_shared_address(gb), k) : operand<128, true>(twb_shared_address(gb), k);
         if (m == 16) twb_wgmma_rs_m64n64k16x4_f32_bf16_bf16<0>(d, a, y[0], y[1], y[2], y[3], 0);
         else for (int k = 0; k < 4; ++k) twb_wgmma_rs_m64n64k16_f32_bf16_bf16<1>(d, twb_registers<uint32_t, 4>(a + 4 * k), y[k], 1);
-        twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep(d);
+        twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep_f32x32(d);
     }
     int w = twb_warp(), l = twb_lane();
     for (int j = 0; j < 8; ++j) for (int h = 0; h < 2; ++h) for (int e = 0; e < 2; ++e)
@@ -94,6 +94,7 @@ def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False)
     count = n // 2 if d != "f16" else n // 4
     sides = "" if a not in ("f16", "bf16") else "<0>" if from_registers else "<0, 0>"
     first = "x" if from_registers else "twb_descriptor(twb_shared_address(s), 16, 256, 32)"
+    keep = f"twb_keep_{ {'f16': 'u32'}.get(d, d) }x{count}"
     name = f"twb_wgmma_{'rs_' if from_registers else ''}m64n{n}k{k}_{d}_{a}_{b}"
     text = (
         K
@@ -107,11 +108,11 @@ def _types(n: int, k: int, d: str, a: str, b: str, from_registers: bool = False)
         twb_fence_proxy_async(); twb_sync();
         {t} d[{count}]; for (int j = 0; j < {count}; ++j) d[j] = 12345;
         uint64_t db = twb_descriptor(twb_shared_address(u), 16, 256, 32);
-        twb_keep(d); twb_wgmma_fence();
+        {keep}(d); twb_wgmma_fence();
         {name}{sides}(d, {first}, db, 0);
         twb_wgmma_commit();
         {name}{sides}(d, {first}, db, 1);
-        twb_wgmma_commit(); twb_wgmma_wait<1>(); twb_wgmma_wait<0>(); twb_keep(d);
+        twb_wgmma_commit(); twb_wgmma_wait<1>(); twb_wgmma_wait<0>(); {keep}(d);
         for (int j = 0; j < {count}; ++j) c[i * {count} + j] = d[j];
     }}"""
     )

@@ -205,10 +205,10 @@ PRODUCT = (
         for (int t = 0; t < steps; ++t) {
             int s = t % 2;
             twb_mbarrier_wait(full + s, t / 2 % 2);
-            twb_keep(d); twb_wgmma_fence();
+            twb_keep_f32x64(d); twb_wgmma_fence();
             uint64_t da = twb_descriptor(twb_shared_address(a + s * 16384 + group * 8192), 16, 1024, 128), db = twb_descriptor(twb_shared_address(b + s * 16384), 16, 1024, 128);
             for (int k = 0; k < 4; ++k) twb_wgmma_m64n128k16_f32_bf16_bf16<0, 0>(d, da + 2 * k, db + 2 * k, t | k);
-            twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep(d);
+            twb_wgmma_commit(); twb_wgmma_wait<0>(); twb_keep_f32x64(d);
             if (l == 0) twb_mbarrier_arrive(empty + s);
         }
         for (int j = 0; j < 16; ++j) for (int h = 0; h < 2; ++h) for (int e = 0; e < 2; ++e)

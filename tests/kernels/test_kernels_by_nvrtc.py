@@ -11,7 +11,7 @@ from tileworkbench.bench.gpu.ours import choose
 from tileworkbench.bench.gpu.problems import Problem
 from tileworkbench.frontend.prim_func import PrimFunc
 from tileworkbench.kernels import gemm, linear
-from tileworkbench.runtime import nvrtc
+from tileworkbench.runtime import nvrtc, sass
 from tileworkbench.runtime.cubin import read_cubin
 from tileworkbench.runtime.gpu_arch import capability
 from tileworkbench.runtime.translate_cuda import translate_gpu
@@ -72,6 +72,18 @@ def test_nothing_is_spilt_or_serialised(name: str, arch: str) -> None:
     assert not made.warnings, made.warnings
     assert not any(k.spills or k.local_bytes for k in kernels), "\n".join(map(str, kernels))
     assert all(k.registers * k.max_threads <= 65536 for k in kernels), "more registers than a multiprocessor has"
+
+
+@pytest.mark.skipif(nvrtc.find_nvrtc() is None or sass.find_nvdisasm() is None, reason="needs NVRTC and nvdisasm")
+@pytest.mark.parametrize("dim", [64, 256])
+@pytest.mark.parametrize("seq", [4096, 16384])
+def test_warps_stay_together(dim: int, seq: int) -> None:
+    """Where ptxas believes that threads of a warp may part, every product waits for addresses from vector registers: a tenth of the time."""
+    made_for = problem("attention", (1, 8, seq, dim), "bfloat16", is_causal=True)("sm_90a")
+    source, _ = translate_gpu(made_for.kernel, "sm_90a")
+    made = nvrtc.compile_text(source.text, "sm_90a", source.flags, source.lines)
+    text = sass.sass_stage(made.cubin, source.text, {}).text
+    assert "HGMMA" in text and "BRA.DIV" not in text
 
 
 def test_a_serialised_product_would_be_seen() -> None:

@@ -102,15 +102,17 @@ def test_a_known_trip_count(touched: bool) -> None:
 
 
 def test_the_second_product_runs_beside_what_follows_the_first() -> None:
-    """Sums and factor of the second product are touched behind the wait for it only."""
+    """Each product stands in the loop once, the one of the next turn first; sums and factor are touched behind the wait for the second one only."""
     kernel = after(chain(), "chain_products")
     loop = next(n for n in walk(kernel) if isinstance(n, For) and any(isinstance(s, WaitProducts) for s in n.body))
-    products = [s for s in loop.body if isinstance(s, Gemm)]
-    assert [p.is_async for p in products] == [True, True]
-    first, second = (i for i, s in enumerate(loop.body) if isinstance(s, WaitProducts))
-    assert [s.left for s in loop.body if isinstance(s, WaitProducts)] == [1, 0]
-    assert max(i for i, s in enumerate(loop.body) if isinstance(s, Gemm)) < first < second
-    assert all(i > second for i, s in enumerate(loop.body) if isinstance(s, ParallelFor))
+    products = [n for s in loop.body for n in walk(s) if isinstance(n, Gemm)]
+    assert [(p.a.buffer.scope, p.is_async) for p in products] == [("shared", True), ("fragment", True)]
+    before, behind = (i for i, s in enumerate(loop.body) if isinstance(s, WaitProducts))
+    assert [s.left for s in loop.body if isinstance(s, WaitProducts)] == [0, 1]
+    at = [i for i, s in enumerate(loop.body) if any(isinstance(n, Gemm) for n in walk(s))]
+    touched = [i for i, s in enumerate(loop.body) if isinstance(s, ParallelFor)]
+    assert touched and before < min(touched) and max(touched) < min(at) and max(at) < behind
+    assert sum(isinstance(n, Gemm) for n in walk(kernel)) == 3  # the first product of the first turn
 
 
 def test_what_cannot_be_turned_stays() -> None:

@@ -2,16 +2,18 @@
 
 Before:  for i in a..b: wait k; gemm q k s; release k | p, o = softmax of s, o | wait v; gemm p v o; release v
          release q
-After:   if b > a: the first product and what follows it, for a
-                   for i in a+1..b: wait k; gemm (async) q k s; the second product (async) of i - 1; wait products <= 1; release k;
-                                    what follows; wait products <= 0 where it first touches o or p; release v
-                   release q; the second product, for b - 1
+After:   if b > a: wait k; gemm q k s, for a
+                   for i in a..b: release k; what follows the first product, and where it first touches o or p: wait products <= 0; release v if i > a
+                                  if i + 1 < b: wait k; gemm (async) q k s, for i + 1; else: release q
+                                  wait v; gemm (async) p v o; wait products <= 1
+                   wait products <= 0; release v
 
 So what follows a product, which is long, runs beside the second product of the turn before. The wait is held back until what stands before it has
-been computed: ptxas would move it up.
+been computed: ptxas would move it up. All but the first product stands in the text once, which halves what ptxas takes for it. The wait for the next
+first product is the last thing of a turn: were it the first thing of the next one, ptxas would make every product wait (C7514).
 
 Requires: specialised launches; two versions of what the second product reads, since it is released a turn later.
-Preserves: loops in which anything else stands, or in which the two products touch one another's tiles.
+Preserves: loops in which anything else stands, in which the two products touch one another's tiles, or whose names cannot be found a second time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 
 from ..analysis.fragments import is_grouped
 from ..analysis.uses import uses
-from ..base.dtypes import FLOAT32
+from ..base.dtypes import FLOAT32, UINT32
 from ..ir.build import add, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts, has_roles
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
@@ -28,7 +30,7 @@ from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
 from .names import Names
-from .overlap_products import RELEASES
+from .overlap_products import RELEASES, mark_version, release_marked
 
 
 def chain_products(kernel: Kernel, arch: int) -> Kernel:
@@ -44,6 +46,8 @@ def chain_products(kernel: Kernel, arch: int) -> Kernel:
 
 
 def _launch(launch: Launch, arch: int, names: Names) -> Launch:
+    made: list[Buffer] = []
+
     def turned(body: Body) -> Body:
         """`body` with its own loops turned; itself if there is none. What frees tiles behind a loop goes before the product that is left over."""
         out: list[Stmt] = []
@@ -56,7 +60,7 @@ def _launch(launch: Launch, arch: int, names: Names) -> Launch:
             else:
                 while end < len(body) and _may_precede(body[end], parts):
                     end += 1
-                out += _chained(loop, parts, body[at + 1 : end], names)
+                out += _chained(loop, parts, body[at + 1 : end], names, made)
             at = end
         return tuple(out) if len(out) != len(body) or any(a is not b for a, b in zip(out, body, strict=True)) else body
 
@@ -72,7 +76,8 @@ def _launch(launch: Launch, arch: int, names: Names) -> Launch:
             case _:
                 return node
 
-    return rewrite(launch, change)
+    out = rewrite(launch, change)
+    return replace(out, allocs=(*out.allocs, *made)) if made else out
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +110,13 @@ def _parts(loop: For | PipelinedFor, launch: Launch, arch: int) -> _Parts | None
     parts = _Parts(body[:one], first, body[one + 1 : start], body[start:stop], body[stop:two], second, body[two + 1 :])
     if not all(_keeps_books(s) for s in (*parts.lead, *parts.end)) or any(isinstance(n, DeviceCall) for s in parts.between for n in walk(s)):
         return None
+    if any(isinstance(s, DeviceCall) and s.name not in RELEASES for s in (*parts.freed, *parts.end)):
+        return None
     if not all(isinstance(g.clear, Const) and g.c.buffer.scope == "fragment" and is_grouped(g, launch, arch) for g in (first, second)):
         return None
     if first.a.buffer.scope != "shared" or second.a.buffer.scope != "fragment" or not _is_released_late(parts.end):
         return None
-    return parts if _are_apart(parts) else None
+    return parts if _are_apart(parts) and _can_be_named_again(parts) else None
 
 
 def _keeps_books(stmt: Stmt) -> bool:
@@ -119,7 +126,7 @@ def _keeps_books(stmt: Stmt) -> bool:
 
 def _is_released_late(end: Body) -> bool:
     """Whether every tile that is released has another version, which the next turn can wait for before that."""
-    bars = [s.args[0] for s in end if isinstance(s, DeviceCall) and s.name in RELEASES]
+    bars = [s.args[0] for s in end if isinstance(s, DeviceCall)]
     return all(isinstance(s, (DeviceCall, Store)) for s in end) and all(isinstance(b, AddressOf) and b.buffer.static_shape()[0] > 1 for b in bars)
 
 
@@ -128,6 +135,23 @@ def _are_apart(parts: _Parts) -> bool:
     ahead, behind = uses((*parts.lead, parts.first, *parts.freed)), uses((*parts.wait, parts.second, *parts.end))
     known = ahead.bound | uses(parts.between).bound
     return not (ahead.written & behind.buffers or behind.written & ahead.read or behind.free & known)
+
+
+def _can_be_named_again(p: _Parts) -> bool:
+    """Whether names that are given around the first product mean the same behind the second one of the turn before."""
+    again = tuple(s for s in p.freed if isinstance(s, Let))
+    counted = uses((*p.lead, p.first, *p.freed, *p.wait, p.second, *p.end)).written
+    return not uses((*_names(p.lead, (*again, *p.between)), *again)).read & counted
+
+
+def _names(before: Body, body: Body) -> Body:
+    """The names that `before` gives and `body` needs."""
+    needed, out = uses(body).free, list[Stmt]()
+    for stmt in reversed(before):
+        if isinstance(stmt, Let) and stmt.var in needed:
+            needed |= uses(stmt.value).used
+            out.append(stmt)
+    return tuple(reversed(out))
 
 
 def _may_precede(stmt: Stmt, parts: _Parts) -> bool:
@@ -139,25 +163,53 @@ def _may_precede(stmt: Stmt, parts: _Parts) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- the turned loop
-def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names) -> Body:
-    lead, freed, second = parts.lead, parts.freed, replace(parts.second, is_async=True)
-    before = _at((*parts.wait, second, *parts.end), loop.var, Binary("sub", loop.var, index(1)), names)
-    cut = len(parts.wait) + 1
-    results, factor = parts.second.c, parts.second.a
-    split = next((i for i, s in enumerate(parts.between) if {results.buffer, factor.buffer} & uses(s).buffers), len(parts.between))
-    early, late = parts.between[:split], parts.between[split:]
-    waits = (
-        WaitProducts(1, (parts.first.c,), span=parts.first.span),
-        WaitProducts(0, (results, factor), _last_of(early), span=parts.second.span),
+def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names, made: list[Buffer]) -> Body:
+    var, p, span = loop.var, parts, parts.second.span
+    ahead = add(var, index(1))
+    results, factor = p.second.c, p.second.a
+    split = next((i for i, s in enumerate(p.between) if {results.buffer, factor.buffer} & uses(s).buffers), len(p.between))
+    early, late = p.between[:split], p.between[split:]
+    freed, end = _Released(p.freed, names), _Released(p.end, names)
+    made += (*freed.marks, *end.marks)
+    again = tuple(s for s in p.freed if isinstance(s, Let))
+    turn = (
+        *_names(p.lead, (*again, *p.between)),
+        *again,
+        *freed.release(),
+        *early,
+        WaitProducts(0, (results, factor), _last_of(early), span=span),
+        *end.release(Binary("gt", var, loop.start)),
+        *late,
+        If(
+            Binary("lt", ahead, loop.stop),
+            _at((*p.lead, replace(p.first, is_async=True), *freed.kept), var, ahead, names),
+            after,
+            span=p.first.span,
+        ),
+        *p.wait,
+        replace(p.second, is_async=True),
+        *end.kept,
+        WaitProducts(1, (p.first.c,), span=p.first.span),
     )
-    turn = (*lead, replace(parts.first, is_async=True), *before[:cut], waits[0], *freed, *early, waits[1], *before[cut:], *late)
-    start = _at((*lead, parts.first, *freed, *parts.between), loop.var, loop.start, names)
-    end = _at((*parts.wait, parts.second, *parts.end), loop.var, Binary("sub", loop.stop, index(1)), names)
-    again = For(loop.var, add(loop.start, index(1)), loop.stop, turn, span=loop.span)
-    whole = (*start, again, *after, *end)
+    zeros = (Store(mark, (index(0),), Const(0, UINT32)) for mark in end.marks)  # the first turn reads them
+    start = (*zeros, *_at((*p.lead, p.first, *freed.kept), var, loop.start, names))
+    last = (WaitProducts(0, (results, factor), span=span), *end.release())
+    whole = (*start, For(var, loop.start, loop.stop, turn, span=loop.span), *last)
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const) and int(loop.stop.value) > int(loop.start.value):
         return whole
     return (If(Binary("gt", loop.stop, loop.start), whole, after, span=loop.span),)
+
+
+class _Released:
+    """What releases tiles behind a product, cut in two: what is counted and kept behind its start, and the release once it has ended."""
+
+    def __init__(self, part: Body, names: Names) -> None:
+        self.calls = [s for s in part if isinstance(s, DeviceCall)]
+        self.marks = [names.scalar("before", UINT32) for _ in self.calls]
+        self.kept = (*map(mark_version, self.calls, self.marks), *(s for s in part if isinstance(s, Store)))
+
+    def release(self, really: Expr | None = None) -> Body:
+        return tuple(release_marked(call, mark, really) for call, mark in zip(self.calls, self.marks, strict=True))
 
 
 def _at(body: Body, var: Var, value: Expr, names: Names) -> Body:

@@ -82,29 +82,32 @@ def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> B
     again, any_turn = Binary("gt", loop.var, cast(loop.start, loop.var.type)), Binary("gt", loop.stop, loop.start)
     turn: list[Stmt] = [WaitProducts(count, span=loop.span)]
     for mark, stmt in zip(marks, released, strict=True):
-        turn += [_release(stmt, mark, again), Store(mark, (index(0),), cast(_slot(stmt), UINT32))]
+        turn += [release_marked(stmt, mark, again), mark_version(stmt, mark)]
     at = next((i for i, s in enumerate(out) if isinstance(s, Store)), len(out))
     start = tuple(Store(mark, (index(0),), Const(0, UINT32)) for mark in marks)
     results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
-    end = (WaitProducts(0, results, span=loop.span), *(_release(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
+    end = (WaitProducts(0, results, span=loop.span), *(release_marked(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
     return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
 
 
 def _versions(stmt: DeviceCall) -> int:
+    return _bar(stmt).buffer.static_shape()[0]
+
+
+def mark_version(stmt: DeviceCall, mark: Buffer) -> Stmt:
+    """Keep in `mark` which version of a tile `stmt` would release."""
+    return Store(mark, (index(0),), cast(_bar(stmt).indices[0], UINT32))
+
+
+def release_marked(stmt: DeviceCall, mark: Buffer, really: Expr | None = None) -> Stmt:
+    """Release the version that `mark` names, if `really`: then the compiler may do so later, for there is no branch and no meeting of the warp."""
+    bar = replace(_bar(stmt), indices=(cast(Load(mark, (index(0),)), INDEX),))
+    if really is None:
+        return replace(stmt, args=(bar, *stmt.args[1:]))
+    return DeviceCall(f"{stmt.name}_if", (bar, *stmt.args[1:], really), span=stmt.span)
+
+
+def _bar(stmt: DeviceCall) -> AddressOf:
     bar = stmt.args[0]
     assert isinstance(bar, AddressOf)
-    return bar.buffer.static_shape()[0]
-
-
-def _slot(stmt: DeviceCall) -> Expr:
-    bar = stmt.args[0]
-    assert isinstance(bar, AddressOf)
-    return bar.indices[0]
-
-
-def _release(stmt: DeviceCall, mark: Buffer, really: Expr) -> Stmt:
-    """Release the version that `mark` names."""
-    bar = stmt.args[0]
-    assert isinstance(bar, AddressOf)
-    at = cast(Load(mark, (index(0),)), INDEX)
-    return DeviceCall(f"{stmt.name}_if", (replace(bar, indices=(at,)), *stmt.args[1:], really), span=stmt.span)
+    return bar

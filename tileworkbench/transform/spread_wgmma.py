@@ -4,7 +4,7 @@ Before:  gemm a (128x64) b (64x256) acc
 After:   keep acc; fence; for each 16 of k: wgmma(acc, a's descriptor + ..., b's descriptor + ..., keep); commit; wait; keep acc
 
 With sums apart (`promote_sums`) the products of some of k and some columns come together in registers of their own, and each such part is waited for:
-         keep part; fence; for each 32 of 128 of k: wgmma(part, ..., 0 at first); commit; keep part; wait; keep part; acc += part
+         keep part; fence; for each 32 of 128 of k: wgmma(part, ..., 0 at first); commit; wait; keep part; acc += part
 
 A descriptor says where a matrix starts and how far its pieces are apart; steps along k only move its start. Each group does the 64-row blocks that
 its threads hold. Threads' own stores to a factor must be fenced before the barrier that this product stands behind (`spread_threads` does it).
@@ -20,6 +20,7 @@ from ..base.dtypes import BOOL, FLOAT32, INT32, UINT32, DType
 from ..ir.build import add, cast, index, negate
 from ..ir.device import DeviceCall, DeviceValue, Registers, WaitProducts
 from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load, Select, is_const
+from ..ir.node import replace
 from ..ir.stmt import Body, For, Gemm, If, Let, Region, Stmt, Store
 from .held_tiles import coordinates
 from .spread_tiles import Spreading, moved
@@ -27,6 +28,7 @@ from .take_turns import in_turn
 
 U64 = DType("uint64")
 MOST_IN_A_ROW = 16  # products of one call, as `device/wgmma.py` makes them: each call costs the compiler time for every register of the sums
+MOST_KEPT = 128  # registers of one call, as many as one product has
 _KINDS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8",
@@ -73,7 +75,7 @@ def spread_wgmma(stmt: Gemm, unit: MatrixUnit, s: Spreading) -> Body:
         runs = [range(first // unit.step, min(first + depth, k) // unit.step) for first in range(0, k, depth)]
         out += _apart(stmt, products, sums, runs, (blocks * n, n, columns), s)
     else:
-        whole = Registers(sums, index(0), unit.c.registers, stmt.c.buffer.type)
+        whole = _words(sums)
         places = [Registers(sums, index(block * n // 2), words, word) for block in range(blocks)]
         rows = [range(first, min(first + MOST_IN_A_ROW, steps)) for first in range(0, steps, MOST_IN_A_ROW)]
         keep = [Const(1, INT32) if row[0] else _scale(stmt.clear) for row in rows]
@@ -94,7 +96,7 @@ def _apart(stmt: Gemm, products: _Products, sums: Buffer, runs: list[range], siz
     total, n, columns = sizes
     count = columns // 2
     part = s.array("part", count, sums.type)
-    whole, out = Registers(part, index(0), count, sums.type), list[Stmt]()
+    whole, out = _words(part), list[Stmt]()
     for run in runs:
         for at in range(0, total, columns):
             block, column = divmod(at, n)
@@ -106,18 +108,17 @@ def _apart(stmt: Gemm, products: _Products, sums: Buffer, runs: list[range], siz
 
 
 def _run(sums: Registers, products: list[DeviceCall]) -> Body:
-    """Products into `sums`, started."""
+    """Products into `sums`, started. Whoever waits for them keeps their registers."""
     return (
-        DeviceCall("twb_keep", (sums,)),
+        *_keep(sums),
         DeviceCall("twb_wgmma_fence"),
         *products,
         DeviceCall("twb_wgmma_commit"),
-        DeviceCall("twb_keep", (sums,)),
     )
 
 
 def _waited(sums: Registers) -> Body:
-    return (DeviceCall("twb_wgmma_wait", constants=(0,)), DeviceCall("twb_keep", (sums,)))
+    return (DeviceCall("twb_wgmma_wait", constants=(0,)), *_keep(sums))
 
 
 def _added(sums: Buffer, part: Buffer, count: int, at: int, clear: Expr, s: Spreading) -> Stmt:
@@ -134,11 +135,20 @@ def _added(sums: Buffer, part: Buffer, count: int, at: int, clear: Expr, s: Spre
 def spread_wait(stmt: WaitProducts, s: Spreading) -> Body:
     """`stmt` for a thread: results that lie in its registers stay where they are meanwhile."""
     arrays = [s.arrays[r.buffer] for r in stmt.results if r.buffer in s.arrays]
-    kept = [DeviceCall("twb_keep", (_kept(a),)) for a in arrays]
+    kept = [call for a in arrays for call in _keep(_words(a))]
     return (*_computed(stmt, s), DeviceCall("twb_wgmma_wait", constants=(stmt.left,), span=stmt.span), *kept)
 
 
-def _kept(array: Buffer) -> Expr:
+def _keep(registers: Registers) -> Body:
+    """Keep `registers` where they are."""
+    kind = {"float32": "f32", "int32": "s32"}.get(str(registers.word), "u32")
+    each = registers.word.bits // registers.buffer.type.bits  # elements of a word
+    pieces = [(at, min(MOST_KEPT, registers.count - at)) for at in range(0, registers.count, MOST_KEPT)]
+    kept = [replace(registers, offset=add(registers.offset, index(at * each)), count=count) for at, count in pieces]
+    return tuple(DeviceCall(f"twb_keep_{kind}x{piece.count}", (piece,)) for piece in kept)
+
+
+def _words(array: Buffer) -> Registers:
     """An array in registers, in words."""
     count, bits = int(array.static_shape()[0]), array.type.bits
     return Registers(array, index(0), count * bits // 32, array.type if bits == 32 else UINT32)

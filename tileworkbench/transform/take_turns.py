@@ -1,8 +1,10 @@
 """Groups of warps issue their products in turn, if the author asks for it ("ping-pong", sm_90a).
 
-Before:  for i: wait k; gemm (async) q k s; wait v; gemm (async) p v o; wait products <= 1; ...; wait products <= 0; ...
+Before:  for i: ...; if i + 1 < n: wait k; gemm (async) q k s
+                     wait v; gemm (async) p v o; wait products <= 1; ...
 After:   the first group may begin
-         for i: wait k; wait for my turn; gemm (async) q k s; wait v; gemm (async) p v o; the next group's turn; wait products <= 1; ...
+         for i: ...; wait for my turn; if i + 1 < n: wait k; gemm (async) q k s
+                     wait v; gemm (async) p v o; the next group's turn; wait products <= 1; ...
 
          (a product whose sums leave the matrix unit: each part of it waits for its turn, `spread_wgmma`)
 
@@ -22,7 +24,7 @@ from ..ir.device import DeviceCall, Specialised
 from ..ir.expr import Const
 from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
-from ..ir.stmt import Body, For, Gemm, Kernel, Launch
+from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch
 from .roles import BARRIER
 
 FIRST = Const(BARRIER + 1, UINT32)  # the first group's barrier; the others' follow
@@ -61,7 +63,12 @@ def _launch(launch: Launch, groups: int) -> Launch:
 
 
 def _chains(body: Body) -> bool:
-    return sum(isinstance(s, Gemm) and s.is_async for s in body) == 2
+    return len(_products(body)) == 2
+
+
+def _products(body: Body) -> list[int]:
+    """Where asynchronous products stand, under a condition or not."""
+    return [i for i, s in enumerate(body) if any(isinstance(p, Gemm) and p.is_async for p in (s, *(s.then if isinstance(s, If) else ())))]
 
 
 def in_turn(body: Body, groups: int) -> Body:
@@ -76,5 +83,5 @@ def in_turn(body: Body, groups: int) -> Body:
 
 
 def _in_turn(body: Body, groups: int) -> Body:
-    one, two = (i for i, s in enumerate(body) if isinstance(s, Gemm))
+    one, two = _products(body)
     return (*body[:one], *in_turn(body[one : two + 1], groups), *body[two + 1 :])

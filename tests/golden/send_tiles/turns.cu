@@ -42,11 +42,10 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
       twb_mbarrier_wait(a_b_full + slot, 0);
       const uint64_t b_1_at = twb_descriptor(twb_shared_address(b_1 + slot * 16384), 16, 1024, 128);
       const uint64_t a_1_at = twb_descriptor(twb_shared_address(a_1 + slot * 4096), 16, 1024, 128);
-      twb_keep(acc_r);
+      twb_keep_f32x128(acc_r);
       twb_wgmma_fence();
       twb_wgmma_m64n256k16x4_f32_f16_f16<0, 0>(acc_r, a_1_at, a_1_at + 2u, a_1_at + 4u, a_1_at + 6u, b_1_at, b_1_at + 2u, b_1_at + 4u, b_1_at + 6u, step == 0 ? 0 : 1);
       twb_wgmma_commit();
-      twb_keep(acc_r);
       /* test_send_tiles.py:41: for step in T.Pipelined(T.ceildiv(k, block_k * splits), num_stages=stages): */
       twb_wgmma_wait<1>();
       /* test_send_tiles.py:45: T.gemm(a, b, acc, transpose_B=True) */
@@ -55,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256) mm(const __grid_constant__ twb
     }
     /* test_send_tiles.py:41: for step in T.Pipelined(T.ceildiv(k, block_k * splits), num_stages=stages): */
     twb_wgmma_wait<0>();
-    twb_keep(acc_r);
+    twb_keep_f32x128(acc_r);
     /* test_send_tiles.py:45: T.gemm(a, b, acc, transpose_B=True) */
     twb_mbarrier_arrive_warp_if(a_b_empty + before, 1);
     /* test_send_tiles.py:59: T.copy(result, C[by * block_m, bx * block_n]) */

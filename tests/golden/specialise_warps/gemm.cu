@@ -55,11 +55,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
         twb_mbarrier_wait(a_b_full + slot, (int32_t)((int64_t)a_b_used / 3) & 1);
         const uint64_t b_1_at = twb_descriptor(twb_shared_address(b_1 + slot * 8192), 16, 1024, 128);
         const uint64_t a_1_at = twb_descriptor(twb_shared_address(a_1 + slot * 8192) + (uint32_t)group * 8192u, 16, 1024, 128);
-        twb_keep(acc_r);
+        twb_keep_f32x64(acc_r);
         twb_wgmma_fence();
         twb_wgmma_m64n128k16x4_f32_f16_f16<0, 0>(acc_r, a_1_at, a_1_at + 2u, a_1_at + 4u, a_1_at + 6u, b_1_at, b_1_at + 2u, b_1_at + 4u, b_1_at + 6u, step == 0 ? 0 : 1);
         twb_wgmma_commit();
-        twb_keep(acc_r);
         /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
         twb_wgmma_wait<1>();
         /* test_specialise_warps.py:53: T.gemm(a, b, acc, transpose_A=ta, transpose_B=tb) */
@@ -69,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) mm(const __grid_constant__ 
       }
       /* test_specialise_warps.py:44: for step in T.Pipelined(T.ceildiv(k, block_k), num_stages=stages): */
       twb_wgmma_wait<0>();
-      twb_keep(acc_r);
+      twb_keep_f32x64(acc_r);
       /* test_specialise_warps.py:53: T.gemm(a, b, acc, transpose_A=ta, transpose_B=tb) */
       twb_mbarrier_arrive_warp_if(a_b_empty + before, 1);
       /* test_specialise_warps.py:54: T.copy(acc, C[by * block_m, bx * block_n]) */
