@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import gc
+import os
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,21 @@ Golden = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden with what the tests produce now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where Python may not keep its bytecode beside the modules, it is kept for this run: each process that tests start would compile them all."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", "") and "PYTHONPYCACHEPREFIX" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="twb-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder.name
+        sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay to the end. What looks through all objects for garbage, as IPython does often, passes over these."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from differential import families
-from differential.harness import ISAS, Built, acceptable
+from differential.harness import ISAS, Built, Lowered
 
 from tileworkbench.base.dtypes import DType
 
@@ -62,9 +62,9 @@ def main() -> None:
 
 def run(family: str, first: int, count: int, isa: str) -> None:
     for low in range(first, first + count, 20):
-        cases = acceptable([families.make(family, seed) for seed in range(low, min(low + 20, first + count))])
-        cases = [c for c in cases if not _padded(c)]
-        built = Built(cases, ISAS[isa] if isa else None, FLAGS, apart)
+        cases = [families.make(family, seed) for seed in range(low, min(low + 20, first + count))]
+        lowered = Lowered([c for c in cases if not _padded(c)], refusable=True)
+        built = Built(lowered, ISAS[isa] if isa else None, FLAGS, apart)
         for threads in (1, 2):
             built.run(threads, tight=True)
 
