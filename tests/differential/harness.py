@@ -161,7 +161,10 @@ def differences(case: Case, found: Sequence[Array], wanted: Sequence[Array], wha
 
 
 def compare(cases: Sequence[Case], isas: Sequence[str] = ("",), threads: Sequence[int] = (1, 2), refusable: bool = False) -> list[Fault]:
-    """Every difference between the interpreter and C on these instruction sets ("" is the host's) and numbers of threads; `refusable`: see Lowered."""
+    """Every difference between the interpreter and C on these instruction sets ("" is the host's) and numbers of threads.
+
+    `refusable`: cases that the compiler refuses are left out; else it raises.
+    """
     faults: list[Fault] = []
     lowered = Lowered(cases, refusable)
     wanted = meaning(lowered.cases)
