@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gc
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,12 +26,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where Python may not keep its bytecode beside the modules, it is kept for this run: each process that tests start would compile them all."""
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", "") and "PYTHONPYCACHEPREFIX" not in os.environ:
+    """Where Python may not keep its bytecode beside the modules, the processes that tests start keep it in a folder of this run.
+
+    Else each of them would compile all modules anew. Pytest's own processes find what is installed compiled, so they keep to what they were told.
+    """
+    if not os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        return
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
         folder = tempfile.TemporaryDirectory(prefix="twb-bytecode-")
         config.add_cleanup(folder.cleanup)
-        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder.name
-        sys.dont_write_bytecode = False
+        os.environ["TILEWORKBENCH_TEST_BYTECODE"] = folder.name  # for workers
+    if is_worker or getattr(config.option, "dist", "no") == "no":
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ["TILEWORKBENCH_TEST_BYTECODE"]
 
 
 def pytest_collection_finish() -> None:
