@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import gc
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,29 @@ Golden = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden with what the tests produce now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where Python may not keep its bytecode beside the modules, the processes that tests start keep it in a folder of this run.
+
+    Else each of them would compile all modules anew. Pytest's own processes find what is installed compiled, so they keep to what they were told.
+    """
+    if not os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        return
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        folder = tempfile.TemporaryDirectory(prefix="twb-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["TILEWORKBENCH_TEST_BYTECODE"] = folder.name  # for workers
+    if is_worker or getattr(config.option, "dist", "no") == "no":
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ["TILEWORKBENCH_TEST_BYTECODE"]
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay to the end. What looks through all objects for garbage, as IPython does often, passes over these."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

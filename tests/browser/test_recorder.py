@@ -122,25 +122,3 @@ def test_a_guess_reveals_the_number(lab: Any, watched: Any, serious: Any) -> Non
     page.keyboard.press("Enter")
     form.locator("svg text", has_text="It is 4.194 MB; you said 1 MB").wait_for()
     assert watched.errors == []
-
-
-def test_the_attention_lesson_scrubs_in_jupyterlab(lab: Any, watched: Any) -> None:
-    """Open the lesson, run all of it, find the recorder, scrub it by keyboard."""
-    page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 1000})
-    lab.open(page, "06_flash_attention.ipynb")
-    lab.run_all(page, timeout_s=600)
-    heading = page.get_by_role("heading", name="The flight recorder")
-    for _ in range(60):  # cells far from the window are not in the page
-        if heading.count() and page.get_by_role("slider", name="query block").count():
-            break
-        page.locator(".jp-WindowedPanel-outer").first.evaluate("node => node.scrollBy(0, 700)")
-        page.wait_for_timeout(150)
-    slider = page.get_by_role("slider", name="query block").first
-    slider.scroll_into_view_if_needed()
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    assert str(slider.get_attribute("aria-valuetext")).startswith("block 1: Q[8:16")
-    assert page.locator("svg text", has_text="m, the running maximum").count() >= 1
-    assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
-    assert watched.errors == []

@@ -19,6 +19,7 @@ from tileworkbench.codegen import clib
 
 HOST = host_isa()
 ISAS = [isa for isa in dict.fromkeys((HOST, AVX512, AVX2, GENERIC)) if isa.flags <= HOST.flags]
+MARCHES = list({isa.march: isa for isa in reversed(ISAS)}.values())[::-1]  # for a text that is the same for all: what is left differs to a compiler
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 FLAGS = ["-O2", "-shared", "-fPIC", "-fopenmp-simd", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
 _FOLDER = tempfile.TemporaryDirectory(prefix="twb-c-")
@@ -30,6 +31,8 @@ def build(text: str, isa: Isa = HOST, compiler: str = COMPILERS[0], extra: tuple
     """The shared library made of `text`."""
     key = hashlib.sha256(f"{text}{isa.march}{compiler}{extra}".encode()).hexdigest()[:20]
     source, binary = Path(_FOLDER.name, key + ".c"), Path(_FOLDER.name, key + ".so")
+    if binary.exists():  # two sets of instructions may ask for the same text and flags
+        return ctypes.CDLL(str(binary))
     source.write_text(text, encoding="utf-8")
     command = [compiler, *FLAGS, *isa.march, *clib.FLAGS, *extra, str(source), "-o", str(binary), *clib.LINK_FLAGS]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})

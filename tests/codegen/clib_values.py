@@ -7,14 +7,14 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from codegen.c_harness import COMPILERS, ISAS
+from codegen.c_harness import COMPILERS, MARCHES
 
 from tileworkbench.codegen import clib
 
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 INTEGERS = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"]
 ROUNDING = [f"twb_{a}_to_{b}" for n in NARROW for a, b in (("f32", n), (n, "f32"))]
-EVERYWHERE = pytest.mark.parametrize(("compiler", "isa"), [(c, i) for c in COMPILERS for i in ISAS], ids=lambda x: getattr(x, "name", x))
+EVERYWHERE = pytest.mark.parametrize(("compiler", "isa"), [(c, i) for c in COMPILERS for i in MARCHES], ids=lambda x: getattr(x, "name", x))
 SPECIAL = np.array(
     [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, 1.17549435e-38, 3.4028235e38, -3.4028235e38, 88.72, 88.73, -87.3, -103.9,
      -104, 0.5,

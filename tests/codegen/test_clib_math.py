@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from codegen.c_harness import COMPILERS, ISAS, apply, build, loop_text
+from codegen.c_harness import COMPILERS, MARCHES, apply, build, loop_text
 from codegen.clib_values import EVERYWHERE, SPECIAL, plain_names, random_floats
 
 from tileworkbench.codegen import clib
@@ -130,7 +130,7 @@ def test_floor_division_of_floats_follows_python():
     assert apply("twb_truncmod_f32", x, y).tolist() == np.fmod(x, y).tolist()
 
 
-@pytest.mark.parametrize("isa", [i for i in ISAS if i.name != "generic"], ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", [i for i in MARCHES if i.name != "generic"], ids=lambda i: i.name)
 @pytest.mark.skipif("gcc" not in COMPILERS, reason="asks gcc for its vectorisation report")
 def test_loops_over_float32_functions_become_vector_code(isa, tmp_path):
     scalar = {"twb_fmod_f32", "twb_truncmod_f32", "twb_floormod_f32", "twb_floordiv_f32"}  # the C library's fmod

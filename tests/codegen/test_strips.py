@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from codegen.c_harness import COMPILERS, ISAS, build
+from codegen.c_harness import COMPILERS, MARCHES, build
 
 from tileworkbench.codegen import clib
 
@@ -21,7 +21,7 @@ def call(lib: ctypes.CDLL, op: str, x: np.ndarray, length: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda isa: isa.name)
 def test_sixteen_rows_of_every_length(compiler, isa) -> None:
     names = [f"twb_rows_{op}_f32" for op in EXACT]
     text = clib.library(names) + "".join(f"void {n}_(const float *x, int64_t ld, int64_t n, float *out) {{ {n}(x, ld, n, out); }}\n" for n in names)

@@ -37,6 +37,15 @@ def refusals(cases: Sequence[Case], arch: str = ARCH) -> tuple[list[Case], list[
     return taken, refused
 
 
+def compiled(cases: Sequence[Case], arch: str = ARCH) -> tuple[Emulated, list[Case], list[Fault]]:
+    """What `refusals` says, and before it those that are taken, as one."""
+    try:
+        return made(cases, arch), list(cases), []
+    except TileError:
+        taken, refused = refusals(cases, arch)
+        return made(taken, arch), taken, refused
+
+
 class Aligned:
     """A copy of an array's memory whose first element lies as a GPU's memory would."""
 
@@ -54,9 +63,9 @@ class Aligned:
         self.array.memory[...] = self.memory
 
 
-def compare_emulated(cases: Sequence[Case], sanitize: bool = False, arch: str = ARCH) -> list[Fault]:
-    """Every difference; with `sanitize` also what the emulator's sanitizer finds."""
-    compiled, kernel = made(cases, arch), join(cases)
+def compare_emulated(cases: Sequence[Case], sanitize: bool = False, program: Emulated | None = None) -> list[Fault]:
+    """Every difference; with `sanitize` also what the emulator's sanitizer finds. `program`: the cases, compiled already."""
+    program, kernel = program or made(cases), join(cases)
     arrays = [[a.copy() for _, a in c.tensors] for c in cases]
     flat = [Aligned(a) for group in arrays for a in group]
     specs = [SimpleNamespace(name=b.name, is_output=False) for c in cases for b, _ in c.tensors]
@@ -64,7 +73,7 @@ def compare_emulated(cases: Sequence[Case], sanitize: bool = False, arch: str = 
     scalars = {v.name: x for c in cases for v, x in c.scalars.items()}
     names = [SimpleNamespace(name=p.var.name) for p in kernel.params if isinstance(p, ScalarParam)]
     signature: Any = SimpleNamespace(dims=[d.name for d in kernel.dims], scalars=names, workspaces=kernel.workspaces)  # all that a run asks for
-    results = compiled.run(BoundCall(signature, tensors, scalars, {d.name: n for c in cases for d, n in c.dims.items()}), sanitize=sanitize)
+    results = program.run(BoundCall(signature, tensors, scalars, {d.name: n for c in cases for d, n in c.dims.items()}), sanitize=sanitize)
     for a in flat:
         a.settle()
     faults = [Fault(cases[0], f"{name}: {f}") for name, result in results for f in result.findings]

@@ -75,12 +75,29 @@ def compile_c(text: str, flags: Sequence[str], isa: Isa, extra: Sequence[str] = 
     return path.with_suffix(".so")
 
 
+class Lowered:
+    """Cases as one kernel, ready to be emitted. `refusable`: without those that the compiler refuses."""
+
+    def __init__(self, cases: Sequence[Case], refusable: bool = False) -> None:
+        try:
+            self._lower(cases)
+        except TileError:
+            if not refusable:
+                raise
+            self._lower(acceptable(cases))
+
+    def _lower(self, cases: Sequence[Case]) -> None:
+        self.cases, self.kernel = cases, join(cases)
+        self.steps = run_steps(self.kernel, SHARED)
+        emit(self.steps)
+
+
 class Built:
     """Cases compiled for one instruction set."""
 
-    def __init__(self, cases: Sequence[Case], isa: Isa | None = None, extra: Sequence[str] = (), change=lambda text: text) -> None:
-        self.cases, self.kernel = cases, join(cases)
-        source = emit(run_steps(self.kernel, SHARED), isa)
+    def __init__(self, lowered: Lowered, isa: Isa | None = None, extra: Sequence[str] = (), change=lambda text: text) -> None:
+        self.cases, self.kernel = lowered.cases, lowered.kernel
+        source = emit(lowered.steps, isa)
         self.text = change(source.text)
         self.function = getattr(ctypes.CDLL(str(compile_c(self.text, source.flags, isa or host_isa(), extra))), source.entry)
         self.function.restype = ctypes.c_int32
@@ -143,14 +160,18 @@ def differences(case: Case, found: Sequence[Array], wanted: Sequence[Array], wha
     return ""
 
 
-def compare(cases: Sequence[Case], isas: Sequence[str] = ("",), threads: Sequence[int] = (1, 2)) -> list[Fault]:
-    """Every difference between the interpreter and C on these instruction sets ("" is the host's) and numbers of threads."""
+def compare(cases: Sequence[Case], isas: Sequence[str] = ("",), threads: Sequence[int] = (1, 2), refusable: bool = False) -> list[Fault]:
+    """Every difference between the interpreter and C on these instruction sets ("" is the host's) and numbers of threads.
+
+    `refusable`: cases that the compiler refuses are left out; else it raises.
+    """
     faults: list[Fault] = []
-    wanted = meaning(cases)
+    lowered = Lowered(cases, refusable)
+    wanted = meaning(lowered.cases)
     for name in isas:
-        built = Built(cases, ISAS[name] if name else None)
+        built = Built(lowered, ISAS[name] if name else None)
         for count in threads:
-            for case, found, want in zip(cases, built.run(count), wanted, strict=True):
+            for case, found, want in zip(lowered.cases, built.run(count), wanted, strict=True):
                 text = differences(case, found, want, f"c {name or 'host'}, {count} threads")
                 if text and all(f.case is not case for f in faults):
                     faults.append(Fault(case, text))

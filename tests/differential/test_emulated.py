@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from differential import families
-from differential.emulated import compare_emulated, refusals
+from differential.emulated import compare_emulated, compiled
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 REFUSED = "threads of a block that meet in a loop which they leave at different times"  # all that the CUDA target refuses of these
@@ -15,9 +15,9 @@ REFUSED = "threads of a block that meet in a loop which they leave at different 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("family", sorted(families.FAMILIES))
 def test_emulated_programs_mean_the_same(family: str, arch: str) -> None:
-    taken, refused = refusals([families.make(family, seed) for seed in range(3)], arch)
+    program, taken, refused = compiled([families.make(family, seed) for seed in range(3)], arch)
     assert [f.text for f in refused if REFUSED not in f.text] == []
-    faults = compare_emulated(taken, sanitize=True, arch=arch)
+    faults = compare_emulated(taken, sanitize=True, program=program)
     assert not faults, "\n\n".join(f"{f.case.name}: {f.text}" for f in faults[:3])
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 
 def check(cases: list[Case], *isas: str) -> None:
-    faults = compare(acceptable(cases), isas)
+    faults = compare(cases, isas, refusable=True)
     assert not faults, "\n\n".join(f"{f.case.name}: {f.text}\n{print_kernel(join([f.case]))}" for f in faults[:3])
 
 
@@ -47,18 +47,18 @@ def test_a_difference_shrinks(rng: random.Random, family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 140, 20))  # sweep.py runs as many as one has time for
 @pytest.mark.parametrize("family", NAMES)
-def test_many_more(family: str, first: int) -> None:
-    check([families.make(family, seed) for seed in range(first, first + 20)], *(ISAS if first == 100 else ("",)))
+def test_every_instruction_set_agrees(family: str) -> None:
+    """Other programs than above; sweep.py runs as many more as one has time for."""
+    check([families.make(family, seed) for seed in range(100, 120)], *ISAS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", sorted({"", "generic"} & {"", *ISAS}))
-@pytest.mark.parametrize("family", NAMES)
-def test_no_access_outside(family: str, isa: str) -> None:
+def test_no_access_outside(isa: str) -> None:
     """No read or write next to a tile or a tensor, no misaligned vector, no undefined shift."""
-    line, env = command(family, 0, 8, isa)
+    line, env = command(NAMES, 0, 8, isa)
     done = subprocess.run(line, env=env, capture_output=True, text=True)
     said = done.stdout + done.stderr
-    assert done.returncode == 0 and said.strip().endswith("done") and "runtime error" not in said, said[-3000:]
+    ended = [name for name in NAMES if f"{name}: done" in done.stdout]
+    assert done.returncode == 0 and ended == NAMES and "runtime error" not in said, said[-3000:]

@@ -297,7 +297,9 @@ def test_interpreted_kernel_has_no_library() -> None:
     assert kernel.facts.notes == ("interpreted: correct, and slow",)
 
 
-def test_report_of_a_dynamic_kernel_needs_arrays() -> None:
+def test_report_of_a_dynamic_kernel_needs_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before this machine is measured, which takes seconds."""
+    monkeypatch.setattr(JITKernel, "machine", property(lambda _: pytest.fail("measured")))
     m = T.dynamic("m")
     kernel = tileworkbench.compile(matmul_program(m, 6, 4), out_idx=-1, target="interpret")
     with pytest.raises(ArgumentError, match=r"a report on kernel matmul needs values for m\n  hint: pass args="):

@@ -276,21 +276,6 @@ def test_a_flat_curve_is_one_level() -> None:
     assert [p.capacity for p in find_plateaus([1, 2, 4, 8, 16, 32], [10, 11, 10, 9.5, 10, 10])] == [None]
 
 
-@pytest.mark.slow
-def test_this_machine(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine.measure()
-    assert machine.levels[0].name == "registers"
-    assert machine.levels[1].name == "L1"
-    assert machine.levels[-1].name == "DRAM"
-    rates = [level.core.value for level in machine.levels[1:] if level.core is not None]
-    assert rates == sorted(rates, reverse=True)
-    assert {"float32", "float64"} <= {p.dtype for p in machine.peaks}
-    assert all(p.core.value > 0 and p.core.measured for p in machine.peaks)
-    monkeypatch.setattr(measuring, "is_busy", lambda cores: True)
-    assert measuring.measure() == machine, "read back from the cache"
-    assert len(list(fresh_cache.glob("machine-*.json"))) == 1
-
-
 def test_a_machine_is_measured_once_and_again_when_asked(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record is kept; one made on a busy machine says so, and how to make a better one."""
     made: list[str] = []

@@ -8,7 +8,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from codegen.c_harness import COMPILERS, ISAS, build
+from codegen.c_harness import COMPILERS, MARCHES, build
 from codegen.c_runner import source_of
 from codegen.differ import agree, random_array
 from codegen.ir_kit import Var, add, at, block, ix, kernel, mul, op, put, tensor, tile, whole
@@ -30,7 +30,7 @@ BX, I, J = Var("bx"), Var("i"), Var("j")
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda isa: isa.name)
 def test_rows_of_every_length(compiler: str, isa) -> None:
     """Numbers that float32 adds exactly, rows that begin anywhere, and NaN wherever no row is."""
     calls = [f"twb_dots_bf16_{rows}" for rows in (4, 8)]

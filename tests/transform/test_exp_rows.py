@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from codegen.c_harness import ISAS, build
+from codegen.c_harness import MARCHES, build
 from codegen.c_runner import source_of
 from codegen.differ import agree, random_array
 from codegen.ir_kit import F32, Unary, Var, add, at, block, const, ix, kernel, mul, op, put, tensor, tile, whole
@@ -60,7 +60,7 @@ def test_attention_calls_it() -> None:
     assert f"{EXP2_ROW}(&s[" in source_of(attention.program(1, 1, 256, 64, False, 64, 64, "float32").kernel).text
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 def test_the_call_is_the_loop(isa: Isa) -> None:
     """Bit by bit, in place and not, at the ends of the range, for every length of a tail; nothing else is written."""
     loop = '_Pragma("omp simd") for (int64_t i = 0; i < n; i++) d[i] = twb_exp2_f32((s[i] - b) * c - a);'

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from codegen.c_harness import ISAS, build
+from codegen.c_harness import MARCHES, build
 from codegen.c_runner import Compiled, source_of
 from codegen.differ import agree, random_array
 from codegen.ir_kit import Var, add, at, block, ix, kernel, mul, op, put, tensor, tile, whole
@@ -24,7 +24,7 @@ _P, _L = ctypes.c_void_p, ctypes.c_int64
 BX, I, J = Var("bx"), Var("i"), Var("j")
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 63, 64, 100, 200])
 def test_squares_on_every_instruction_set(count: int, isa: Isa) -> None:
     """Both functions, from rows that begin anywhere; numbers that float32 adds exactly."""

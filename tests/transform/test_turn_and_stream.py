@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from codegen.c_harness import ISAS, build
+from codegen.c_harness import MARCHES, build
 from codegen.c_runner import Compiled, source_of
 from codegen.differ import agree, random_array
 from codegen.ir_kit import Unary, Var, add, at, block, box, ix, kernel, mul, put, tensor, tile, whole
@@ -52,7 +52,7 @@ def test_other_loops_stay() -> None:
     assert "twb_turn_32(" not in source_of(kern).text
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 @pytest.mark.parametrize("size", [(16, 16), (4, 8), (7, 40), (37, 21), (1, 1)])
 def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
     rows, cols = size
@@ -63,7 +63,7 @@ def test_turn_on_every_instruction_set(size: tuple[int, int], isa: Isa) -> None:
     assert (out[:, cols:] == 7).all()
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 @pytest.mark.parametrize("size", [(16, 16), (4, 8), (7, 40), (37, 21), (1, 1), (32, 128), (64, 3), (3, 64)])
 def test_turn_past_the_caches(size: tuple[int, int], isa: Isa) -> None:
     """To every place in a line; nothing else is written."""
@@ -129,7 +129,7 @@ def test_a_core_waits_for_its_streams_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert "then twb_stream_end()" in print_kernel(lowered)
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 @pytest.mark.parametrize("bits", [16, 32])
 def test_streams_write_what_they_should_and_nothing_else(bits: int, isa: Isa) -> None:
     """From and to every place in a line, and fewer elements than a line has."""
@@ -144,7 +144,7 @@ def test_streams_write_what_they_should_and_nothing_else(bits: int, isa: Isa) ->
             assert not out[:start].any() and not out[start + count :].any()
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda i: i.name)
+@pytest.mark.parametrize("isa", MARCHES, ids=lambda i: i.name)
 @pytest.mark.parametrize("bits", [16, 32])
 def test_pieces_share_the_lines_between_them(bits: int, isa: Isa) -> None:
     """From every place in a line on; what stands before and behind the row stays."""

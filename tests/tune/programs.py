@@ -30,8 +30,9 @@ def double(A, mode: str = "right", block: int = 8):
         raise ValueError("this mode is refused")
     with T.Kernel(T.ceildiv(N, block), threads=1) as bx:
         if mode == "hang":
-            while A[0] > -1.0:
-                B[0] = A[0]
+            if bx == 0:  # one thread is enough: the others sleep until it ends
+                while A[0] > -1.0:
+                    B[0] = A[0]
         for i in T.Parallel(block):
             B[bx * block + i] = A[bx * block + i] * (3.0 if mode == "wrong" else 2.0)
         if mode == "assert":

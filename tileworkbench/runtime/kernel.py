@@ -219,7 +219,7 @@ class JITKernel:
         Raises: ArgumentError if the kernel has symbolic dims or scalars and no `args` say what they are.
         """
         by_line = emulated.by_line if emulated is not None else None
-        return report_of(self, machine or self.machine, args, useful_flops, counters, by_line)
+        return report_of(self, machine, args, useful_flops, counters, by_line)
 
     @property
     def machine(self) -> Machine:

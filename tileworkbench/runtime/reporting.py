@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 
 
 def report_of(
-    kernel: JITKernel, machine: Machine, args: Sequence[Any], useful_flops: int | None, counters: bool | None, emulated: Mapping[Any, Any] | None
+    kernel: JITKernel, machine: Machine | None, args: Sequence[Any], useful_flops: int | None, counters: bool | None,
+    emulated: Mapping[Any, Any] | None,
 ) -> Report:  # fmt: skip
     """See `JITKernel.report`; `emulated` are counters by line."""
+    signature = kernel.signature
+    if not args and (signature.dims or signature.scalars):  # before this machine is measured, which takes seconds
+        unknown = ", ".join([*signature.dims, *(s.name for s in signature.scalars)])
+        raise ArgumentError(f"a report on kernel {kernel.name} needs values for {unknown}", hint="pass args=(A, B, ...): arrays to run it on")
+    machine = machine or kernel.machine
     known: dict[str, Any] = {"useful_flops": useful_flops, "schedule": kernel.schedule, "emulated": emulated}
     known["compiled"] = kernel.resources.compiled_for(machine) if machine.is_gpu else ()  # by the compiler, where there is one for GPUs
     if not args:
-        signature = kernel.signature
-        if signature.dims or signature.scalars:
-            unknown = ", ".join([*signature.dims, *(s.name for s in signature.scalars)])
-            raise ArgumentError(f"a report on kernel {kernel.name} needs values for {unknown}", hint="pass args=(A, B, ...): arrays to run it on")
         return report(kernel.ir, machine, {}, threads=kernel.num_threads, **known)
     call = kernel.bind(*args)
     seconds: tuple[float, ...] = ()
