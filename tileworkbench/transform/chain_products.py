@@ -9,7 +9,7 @@ After:   if b > a: wait k; gemm q k s, for a
                    wait products <= 0; release v
 
 So what follows a product, which is long, runs beside the second product of the turn before. The wait is held back until what stands before it has
-been computed: ptxas would move it up. All but the first product stands in the text once, which halves what ptxas takes for it. The wait for the next
+been computed: ptxas would move it up. All but the first product stands in the text once: the compiler takes a fifth less time. The wait for the next
 first product is the last thing of a turn: were it the first thing of the next one, ptxas would make every product wait (C7514).
 
 Requires: specialised launches; two versions of what the second product reads, since it is released a turn later.
