@@ -139,9 +139,10 @@ def _are_apart(parts: _Parts) -> bool:
 
 def _can_be_named_again(p: _Parts) -> bool:
     """Whether names that are given around the first product mean the same behind the second one of the turn before."""
-    again = tuple(s for s in p.freed if isinstance(s, Let))
+    again, rest = tuple(s for s in p.freed if isinstance(s, Let)), tuple(s for s in p.freed if not isinstance(s, Let))
     counted = uses((*p.lead, p.first, *p.freed, *p.wait, p.second, *p.end)).written
-    return not uses((*_names(p.lead, (*again, *p.between)), *again)).read & counted
+    named = uses((*_names(p.lead, (*again, *p.between)), *again))
+    return not (named.read & counted or uses(rest).free & uses(again).bound)
 
 
 def _names(before: Body, body: Body) -> Body:
