@@ -69,6 +69,18 @@ def test_a_tile_that_is_read_changed_and_written_is_nowhere() -> None:
     in_place(kern)
 
 
+def test_a_block_of_one_row_is_read_in_place() -> None:
+    """`bx` and `bx + i` are one row where i has one value, so X may be Y."""
+    row = tile("row", (1, COLS))
+    body = [
+        Copy(box(X, (BX, 0), (1, COLS)), whole(row)),
+        over([put(Y, add(BX, I), J, mul(at(row, I, J), 3.0))], sizes=(1, COLS)),
+    ]
+    kern = program(body, (row,), grid=ROWS)
+    check(kern, 0)
+    in_place(kern)
+
+
 def test_versions_between_source_and_destination_are_in_the_destination() -> None:
     """As a softmax: reduced, changed, reduced, changed, stored."""
     body = [

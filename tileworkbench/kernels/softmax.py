@@ -31,10 +31,15 @@ class Schedule:
 
 
 def default_schedule(rows: int, cols: int, *, target: Any = None) -> Schedule:
-    """As many rows as 32 KiB of float32 hold, so that the tile stays in L1; one if a row alone is longer. For a GPU see `gpu_schedule`."""
-    return gpu_schedule(rows, cols) if gpu_of(target) else Schedule(max(1, min(rows, 8192 // max(cols, 1))))
+    """As many rows as 32 KiB of float32 hold, so that the tile stays in L1; eight long ones, where blocks enough are left. A GPU: `gpu_schedule`.
+
+    Rows of a block are done one after the other, and while one is written, the next is asked for.
+    """
+    short, long = min(rows, 8192 // max(cols, 1)), min(LONG, rows // BLOCKS)
+    return gpu_schedule(rows, cols) if gpu_of(target) else Schedule(max(1, short, long))
 
 
+LONG, BLOCKS = 8, 32  # rows of a block, and blocks that many cores can share
 EACH = 16  # numbers of a row in one thread's registers: enough loads on their way, and few enough for all threads that an SM can hold
 FEW, MOST = 64, 1024  # threads of a block; an SM holds 2048 in 32 blocks
 
