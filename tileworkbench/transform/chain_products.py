@@ -22,15 +22,15 @@ from dataclasses import dataclass
 
 from ..analysis.fragments import is_grouped
 from ..analysis.uses import uses
-from ..base.dtypes import FLOAT32, UINT32
+from ..base.dtypes import FLOAT32
 from ..ir.build import add, index
 from ..ir.device import DeviceCall, Specialised, WaitProducts, has_roles
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Var
+from ..ir.expr import Binary, Buffer, Const, Expr, Var
 from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite, walk
 from ..ir.stmt import Body, For, Gemm, If, Kernel, Launch, Let, ParallelFor, PipelinedFor, Reduce, Stmt, Store
+from .held_releases import HeldReleases, is_release, versions
 from .names import Names
-from .overlap_products import RELEASES, mark_version, release_marked
 
 
 def chain_products(kernel: Kernel, arch: int) -> Kernel:
@@ -101,7 +101,7 @@ def _parts(loop: For | PipelinedFor, launch: Launch, arch: int) -> _Parts | None
         return None
     one, two = places
     start, stop = one + 1, two
-    while start < two and _keeps_books(body[start]):
+    while start < two and _keeps_books(body[start]) and not isinstance(body[start], Let):
         start += 1
     while stop > start and _keeps_books(body[stop - 1]):
         stop -= 1
@@ -110,7 +110,7 @@ def _parts(loop: For | PipelinedFor, launch: Launch, arch: int) -> _Parts | None
     parts = _Parts(body[:one], first, body[one + 1 : start], body[start:stop], body[stop:two], second, body[two + 1 :])
     if not all(_keeps_books(s) for s in (*parts.lead, *parts.end)) or any(isinstance(n, DeviceCall) for s in parts.between for n in walk(s)):
         return None
-    if any(isinstance(s, DeviceCall) and s.name not in RELEASES for s in (*parts.freed, *parts.end)):
+    if any(isinstance(s, DeviceCall) and not is_release(s) for s in (*parts.freed, *parts.end)):
         return None
     if not all(isinstance(g.clear, Const) and g.c.buffer.scope == "fragment" and is_grouped(g, launch, arch) for g in (first, second)):
         return None
@@ -126,8 +126,7 @@ def _keeps_books(stmt: Stmt) -> bool:
 
 def _is_released_late(end: Body) -> bool:
     """Whether every tile that is released has another version, which the next turn can wait for before that."""
-    bars = [s.args[0] for s in end if isinstance(s, DeviceCall)]
-    return all(isinstance(s, (DeviceCall, Store)) for s in end) and all(isinstance(b, AddressOf) and b.buffer.static_shape()[0] > 1 for b in bars)
+    return all(isinstance(s, Store) or is_release(s) and versions(s) > 1 for s in end)
 
 
 def _are_apart(parts: _Parts) -> bool:
@@ -138,11 +137,8 @@ def _are_apart(parts: _Parts) -> bool:
 
 
 def _can_be_named_again(p: _Parts) -> bool:
-    """Whether names that are given around the first product mean the same behind the second one of the turn before."""
-    again, rest = tuple(s for s in p.freed if isinstance(s, Let)), tuple(s for s in p.freed if not isinstance(s, Let))
-    counted = uses((*p.lead, p.first, *p.freed, *p.wait, p.second, *p.end)).written
-    named = uses((*_names(p.lead, (*again, *p.between)), *again))
-    return not (named.read & counted or uses(rest).free & uses(again).bound)
+    """Whether names that are given before the first product mean the same behind the second one of the turn before."""
+    return not uses(_names(p.lead, p.between)).read & uses((*p.lead, p.first, *p.freed, *p.wait, p.second, *p.end)).written
 
 
 def _names(before: Body, body: Body) -> Body:
@@ -170,12 +166,10 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names,
     results, factor = p.second.c, p.second.a
     split = next((i for i, s in enumerate(p.between) if {results.buffer, factor.buffer} & uses(s).buffers), len(p.between))
     early, late = p.between[:split], p.between[split:]
-    freed, end = _Released(p.freed, names), _Released(p.end, names)
+    freed, end = HeldReleases(p.freed, names), HeldReleases(p.end, names)
     made += (*freed.marks, *end.marks)
-    again = tuple(s for s in p.freed if isinstance(s, Let))
     turn = (
-        *_names(p.lead, (*again, *p.between)),
-        *again,
+        *_names(p.lead, p.between),
         *freed.release(),
         *early,
         WaitProducts(0, (results, factor), _last_of(early), span=span),
@@ -183,17 +177,17 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names,
         *late,
         If(
             Binary("lt", ahead, loop.stop),
-            _at((*p.lead, replace(p.first, is_async=True), *freed.kept), var, ahead, names),
+            _at((*p.lead, replace(p.first, is_async=True), *freed.keep(), *_counts(p.freed)), var, ahead, names),
             after,
             span=p.first.span,
         ),
         *p.wait,
         replace(p.second, is_async=True),
-        *end.kept,
+        *end.keep(),
+        *_counts(p.end),
         WaitProducts(1, (p.first.c,), span=p.first.span),
     )
-    zeros = (Store(mark, (index(0),), Const(0, UINT32)) for mark in end.marks)  # the first turn reads them
-    start = (*zeros, *_at((*p.lead, p.first, *freed.kept), var, loop.start, names))
+    start = (*end.clear(), *_at((*p.lead, p.first, *freed.keep(), *_counts(p.freed)), var, loop.start, names))
     last = (WaitProducts(0, (results, factor), span=span), *end.release())
     whole = (*start, For(var, loop.start, loop.stop, turn, span=loop.span), *last)
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const) and int(loop.stop.value) > int(loop.start.value):
@@ -201,16 +195,9 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names,
     return (If(Binary("gt", loop.stop, loop.start), whole, after, span=loop.span),)
 
 
-class _Released:
-    """What releases tiles behind a product, cut in two: what is counted and kept behind its start, and the release once it has ended."""
-
-    def __init__(self, part: Body, names: Names) -> None:
-        self.calls = [s for s in part if isinstance(s, DeviceCall)]
-        self.marks = [names.scalar("before", UINT32) for _ in self.calls]
-        self.kept = (*map(mark_version, self.calls, self.marks), *(s for s in part if isinstance(s, Store)))
-
-    def release(self, really: Expr | None = None) -> Body:
-        return tuple(release_marked(call, mark, really) for call, mark in zip(self.calls, self.marks, strict=True))
+def _counts(part: Body) -> Body:
+    """What is counted behind a product."""
+    return tuple(s for s in part if isinstance(s, Store))
 
 
 def _at(body: Body, var: Var, value: Expr, names: Names) -> Body:

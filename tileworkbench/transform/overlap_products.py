@@ -14,17 +14,14 @@ from __future__ import annotations
 
 from ..analysis.fragments import is_grouped
 from ..analysis.linear import has_load
-from ..base.dtypes import INDEX, UINT32
-from ..ir.build import cast, index
+from ..ir.build import cast
 from ..ir.device import DeviceCall, WaitProducts, has_roles
-from ..ir.expr import AddressOf, Binary, Buffer, Const, Expr, Load
+from ..ir.expr import Binary, Buffer
 from ..ir.launches import rewrite_launches
 from ..ir.node import Node, replace, rewrite
-from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Stmt, Store
+from ..ir.stmt import Body, For, Gemm, Kernel, Launch, Let, PipelinedFor, Store
+from .held_releases import HeldReleases, is_release, versions
 from .names import Names
-
-RELEASE = "twb_mbarrier_arrive_warp"
-RELEASES = (RELEASE, "twb_mbarrier_arrive_cluster")
 
 
 def overlap_products(kernel: Kernel, arch: int) -> Kernel:
@@ -56,8 +53,8 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
     products = [s for s in body if isinstance(s, Gemm)]
     return (
         bool(products)
-        and any(isinstance(s, DeviceCall) and s.name in RELEASES for s in body)
-        and all(_versions(s) > 1 for s in body if isinstance(s, DeviceCall) and s.name in RELEASES)  # the next turn must not wait for this one's
+        and any(map(is_release, body))
+        and all(versions(s) > 1 for s in body if is_release(s))  # the next turn must not wait for this one's
         and all(isinstance(s, (Let, Gemm, Store, DeviceCall)) for s in body)
         and all(s.buffer.scope == "var" for s in body if isinstance(s, Store))
         and all(not has_load(s.clear) and s.c.buffer.scope == "fragment" and s.a.buffer.scope == "shared" for s in products)
@@ -66,48 +63,13 @@ def _only_multiplies(body: Body, launch: Launch, arch: int) -> bool:
 
 
 def _overlapped(loop: For | PipelinedFor, names: Names, made: list[Buffer]) -> Body:
-    out: list[Stmt] = []
-    released: list[DeviceCall] = []
-    count = sum(isinstance(s, Gemm) for s in loop.body)
-    for stmt in loop.body:
-        match stmt:
-            case Gemm():
-                out.append(replace(stmt, is_async=True))
-            case DeviceCall(name=name) if name in RELEASES:
-                released.append(stmt)
-            case _:
-                out.append(stmt)
-    marks = [names.scalar("before", UINT32) for _ in released]
-    made += marks
+    held = HeldReleases(loop.body, names)
+    made += held.marks
+    products = [s for s in loop.body if isinstance(s, Gemm)]
+    out = [replace(s, is_async=True) if isinstance(s, Gemm) else s for s in loop.body if not is_release(s)]
     again, any_turn = Binary("gt", loop.var, cast(loop.start, loop.var.type)), Binary("gt", loop.stop, loop.start)
-    turn: list[Stmt] = [WaitProducts(count, span=loop.span)]
-    for mark, stmt in zip(marks, released, strict=True):
-        turn += [release_marked(stmt, mark, again), mark_version(stmt, mark)]
     at = next((i for i, s in enumerate(out) if isinstance(s, Store)), len(out))
-    start = tuple(Store(mark, (index(0),), Const(0, UINT32)) for mark in marks)
-    results = tuple({s.c.buffer: s.c for s in loop.body if isinstance(s, Gemm)}.values())
-    end = (WaitProducts(0, results, span=loop.span), *(release_marked(stmt, mark, any_turn) for mark, stmt in zip(marks, released, strict=True)))
-    return (*start, replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
-
-
-def _versions(stmt: DeviceCall) -> int:
-    return _bar(stmt).buffer.static_shape()[0]
-
-
-def mark_version(stmt: DeviceCall, mark: Buffer) -> Stmt:
-    """Keep in `mark` which version of a tile `stmt` would release."""
-    return Store(mark, (index(0),), cast(_bar(stmt).indices[0], UINT32))
-
-
-def release_marked(stmt: DeviceCall, mark: Buffer, really: Expr | None = None) -> Stmt:
-    """Release the version that `mark` names, if `really`: then the compiler may do so later, for there is no branch and no meeting of the warp."""
-    bar = replace(_bar(stmt), indices=(cast(Load(mark, (index(0),)), INDEX),))
-    if really is None:
-        return replace(stmt, args=(bar, *stmt.args[1:]))
-    return DeviceCall(f"{stmt.name}_if", (bar, *stmt.args[1:], really), span=stmt.span)
-
-
-def _bar(stmt: DeviceCall) -> AddressOf:
-    bar = stmt.args[0]
-    assert isinstance(bar, AddressOf)
-    return bar
+    turn = (WaitProducts(len(products), span=loop.span), *held.release(again), *held.keep())
+    results = tuple({s.c.buffer: s.c for s in products}.values())
+    end = (WaitProducts(0, results, span=loop.span), *held.release(any_turn))
+    return (*held.clear(), replace(loop, body=(*out[:at], *turn, *out[at:])), *end)
