@@ -8,6 +8,7 @@ import random
 import pytest
 from codegen.ir_kit import Cast, Var, add, ix, lt, mul, op
 
+from tileworkbench.analysis.aliasing import is_one_index
 from tileworkbench.analysis.bounds import Bounds
 from tileworkbench.analysis.linear import linear, to_expr
 from tileworkbench.base.dtypes import INT32, DType
@@ -51,6 +52,13 @@ def test_divisible_tiles_are_inside() -> None:
     assert b.is_inside(add(mul(BX, 64), I), ix(1024)) == (True, True)
     assert b.is_inside(add(mul(BX, 64), I), ix(1023)) == (True, False)
     assert b.is_inside(op("sub", add(mul(BX, 64), I), 1), ix(1024)) == (False, True)
+
+
+def test_equal_indices() -> None:
+    b = scope(bx=16, i=1, j=8)
+    assert is_one_index(add(mul(BX, 4), J), add(J, mul(BX, 4)), b)
+    assert is_one_index(BX, add(BX, I), b), "a loop of one turn"
+    assert not any(is_one_index(i, j, b) for i, j in ((BX, add(BX, J)), (BX, add(BX, 1)), (I, J)))
 
 
 def test_a_symbolic_grid_of_whole_tiles() -> None:

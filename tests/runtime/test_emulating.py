@@ -59,3 +59,12 @@ def test_what_does_not_load_is_linked_the_ordinary_way(links: list[list[str]], m
     monkeypatch.setattr(emulating, "why_not_loadable", lambda library: "there is no such library")
     filled(4712)
     assert not any(word.endswith(emulating.CXX_LIBRARY) for word in links[-1])
+
+
+def test_a_linker_that_wants_every_symbol_links_the_ordinary_way(links: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What C++'s library would give is not defined then, so the link without it fails, and nobody has to know."""
+    run = emulating.run
+    strict = ("-Wl,-z,defs",)
+    monkeypatch.setattr(emulating, "run", lambda command, timeout_s: run([*command, *(strict if "-Wl,--no-as-needed" in command else ())], timeout_s))
+    filled(4713)
+    assert not any(word.endswith(emulating.CXX_LIBRARY) for word in links[-1])

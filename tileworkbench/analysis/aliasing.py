@@ -36,8 +36,8 @@ class Aliasing:
         if not is_one_array(a, b):
             return False
         if a == b or a.shape[1:] == b.shape[1:]:
-            return all(_zero(bounds, i, j) for i, j in zip(at, there, strict=True))
-        return _zero(bounds, flat_offset(a, at), flat_offset(b, there))
+            return all(is_one_index(i, j, bounds) for i, j in zip(at, there, strict=True))
+        return is_one_index(flat_offset(a, at), flat_offset(b, there), bounds)
 
 
 def is_one_array(a: Buffer, b: Buffer) -> bool:
@@ -45,9 +45,9 @@ def is_one_array(a: Buffer, b: Buffer) -> bool:
     return a == b or (a.strides is None and b.strides is None and a.view_of is None and b.view_of is None and a.type == b.type)
 
 
-def _zero(bounds: Bounds, i: Expr, j: Expr) -> bool:
-    rest = bounds.sum(cast(i, INDEX)) - bounds.sum(cast(j, INDEX))
-    return rest.const == 0 if not rest.terms else bounds.span(rest) == (0, 0)  # a loop of one turn has a variable that is 0
+def is_one_index(i: Expr, j: Expr, bounds: Bounds) -> bool:
+    """Whether two indices are certainly equal, be it because they differ by the variable of a loop of one turn."""
+    return bounds.span(bounds.sum(cast(i, INDEX)) - bounds.sum(cast(j, INDEX))) == (0, 0)
 
 
 def _differ_in_size(a: Buffer, b: Buffer) -> bool:

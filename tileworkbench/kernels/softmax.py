@@ -30,6 +30,9 @@ class Schedule:
         return f"{self.rows} row{'s' if self.rows != 1 else ''}{f' t{self.threads}' if self.threads else ''}"
 
 
+LONG, BLOCKS = 8, 32  # rows of a block on a CPU, and blocks that its cores can share
+
+
 def default_schedule(rows: int, cols: int, *, target: Any = None) -> Schedule:
     """As many rows as 32 KiB of float32 hold, so that the tile stays in L1; eight long ones, where blocks enough are left. A GPU: `gpu_schedule`.
 
@@ -39,7 +42,6 @@ def default_schedule(rows: int, cols: int, *, target: Any = None) -> Schedule:
     return gpu_schedule(rows, cols) if gpu_of(target) else Schedule(max(1, short, long))
 
 
-LONG, BLOCKS = 8, 32  # rows of a block, and blocks that many cores can share
 EACH = 16  # numbers of a row in one thread's registers: enough loads on their way, and few enough for all threads that an SM can hold
 FEW, MOST = 64, 1024  # threads of a block; an SM holds 2048 in 32 blocks
 

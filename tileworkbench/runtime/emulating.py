@@ -59,14 +59,13 @@ def _load(text: str, arch: str, asked: str, _enabled: bool, record: bool) -> Pro
 
 
 def _link(command: tuple[str, ...], compiler: Compiler, part: Path, runtime: Path, whole: Path) -> None:
-    """Join a kernel and the runtime to the library `whole`."""
-    stand_in = runtime.parent / CXX_LIBRARY
+    """Join a kernel and the runtime to the library `whole`, without C++'s library if that gives one that can be loaded."""
+    objects, stand_in = [str(part), str(runtime)], runtime.parent / CXX_LIBRARY
     if stand_in.exists():
-        objects = [str(part), str(runtime), str(stand_in)]
-        _compile([*compiler.command, "-shared", "-Wl,--no-as-needed", "-o", str(whole), *objects, "-lm"], whole, compiler)
-        if not why_not_loadable(str(whole)):
+        code, _ = run([*compiler.command, "-shared", "-Wl,--no-as-needed", "-o", str(whole), *objects, str(stand_in), "-lm"], compile_timeout_s())
+        if not code and not why_not_loadable(str(whole)):
             return
-    _compile([*command, "-shared", "-o", str(whole), str(part), str(runtime), "-lm"], whole, compiler)
+    _compile([*command, "-shared", "-o", str(whole), *objects, "-lm"], whole, compiler)
 
 
 def _runtime(command: tuple[str, ...], compiler: Compiler) -> Path:
@@ -80,7 +79,7 @@ def _runtime(command: tuple[str, ...], compiler: Compiler) -> Path:
         if compiler.kind == "gcc" and sys.platform == "linux":
             stand_in, nothing = folder / CXX_LIBRARY, folder / "nothing.c"
             nothing.write_text("")
-            _compile([*compiler.command, "-shared", "-nostdlib", f"-Wl,-soname,{CXX_LIBRARY}", "-o", str(stand_in), str(nothing)], stand_in, compiler)
+            run([*compiler.command, "-shared", "-nostdlib", f"-Wl,-soname,{CXX_LIBRARY}", "-o", str(stand_in), str(nothing)], compile_timeout_s())
         return {}
 
     key = disk.key_of(EMULATOR_ABI, *command, compiler.version, *RUNTIME_FLAGS, *_COMMON, *runtime_files().values())

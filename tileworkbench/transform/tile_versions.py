@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..analysis.access import static_strides, strides
 from ..analysis.accesses import accessed, count_accesses, is_opaque, mentions, reads, writes
-from ..analysis.aliasing import Aliasing
+from ..analysis.aliasing import Aliasing, is_one_index
 from ..analysis.linear import has_load
 from ..base.dtypes import INDEX
 from ..ir.build import add, cast, index
@@ -90,8 +90,7 @@ class TileVersions(Scoped):
         return (not along or strides(b)[along[-1]] == index(1)) and self.bounds.holds(region)
 
     def is_same(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
-        forms = [self.bounds.sum(cast(i, INDEX)) - self.bounds.sum(cast(j, INDEX)) for i, j in zip(a, b, strict=True)]
-        return not any(f.terms or f.const for f in forms)
+        return all(is_one_index(i, j, self.bounds) for i, j in zip(a, b, strict=True))
 
     # ------------------------------------------------------------------------------------------ versions of a tile
     def overwrites(self, stmt: Stmt, tile: Buffer) -> bool:

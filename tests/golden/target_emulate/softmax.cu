@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   float total_r[1];
   float top_part[1];
   float total_part[1];
-  /* softmax.py:64: T.copy(X[bx * block, 0], x) */
+  /* softmax.py:66: T.copy(X[bx * block, 0], x) */
   float X_v[4];
   twb_read<4>(X + bx * 512 + (tx >> 5) * 128 + (tx & 31) * 4, X_v);
   #pragma unroll
@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
     x_r[r] = X_v[r];
   }
   top_part[0] = __builtin_nanf("");
-  /* softmax.py:65: T.reduce_max(x, top, dim=1) */
+  /* softmax.py:67: T.reduce_max(x, top, dim=1) */
   #pragma unroll
   for (int32_t r = 0; r < 4; r += 1) {
     top_part[0] = twb_max_f32(top_part[0], x_r[r]);
@@ -30,14 +30,14 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   const float other_4 = twb_shfl_xor(top_part[0], 1);
   top_part[0] = twb_max_f32(top_part[0], other_4);
   top_r[0] = top_part[0];
-  /* softmax.py:66: for i, j in T.Parallel(block, cols): */
+  /* softmax.py:68: for i, j in T.Parallel(block, cols): */
   #pragma unroll
   for (int32_t r = 0; r < 4; r += 1) {
-    /* softmax.py:67: x[i, j] = T.exp2((x[i, j] - top[i]) * LOG2_E) */
+    /* softmax.py:69: x[i, j] = T.exp2((x[i, j] - top[i]) * LOG2_E) */
     x_r[r] = twb_exp2_f32((x_r[r] - top_r[0]) * 1.442695f);
   }
   total_part[0] = 0.0f;
-  /* softmax.py:68: T.reduce_sum(x, total, dim=1) */
+  /* softmax.py:70: T.reduce_sum(x, total, dim=1) */
   #pragma unroll
   for (int32_t r = 0; r < 4; r += 1) {
     total_part[0] = total_part[0] + x_r[r];
@@ -53,15 +53,15 @@ extern "C" __global__ void __launch_bounds__(128) softmax(twb_global<const float
   const float other_9 = twb_shfl_xor(total_part[0], 1);
   total_part[0] = total_part[0] + other_9;
   total_r[0] = total_part[0];
-  /* softmax.py:70: total[i] = 1.0 / total[i] */
+  /* softmax.py:72: total[i] = 1.0 / total[i] */
   total_r[0] = 1.0f / total_r[0];
-  /* softmax.py:71: for i, j in T.Parallel(block, cols): */
+  /* softmax.py:73: for i, j in T.Parallel(block, cols): */
   #pragma unroll
   for (int32_t r = 0; r < 4; r += 1) {
-    /* softmax.py:72: x[i, j] = x[i, j] * total[i] */
+    /* softmax.py:74: x[i, j] = x[i, j] * total[i] */
     x_r[r] = x_r[r] * total_r[0];
   }
-  /* softmax.py:73: T.copy(x, Y[bx * block, 0]) */
+  /* softmax.py:75: T.copy(x, Y[bx * block, 0]) */
   float Y_v[4];
   #pragma unroll
   for (int32_t r = 0; r < 4; r += 1) {
