@@ -8,12 +8,17 @@ import pytest
 
 import tileworkbench
 import tileworkbench.language as T
+from tileworkbench.base.dtypes import INDEX
 from tileworkbench.frontend.prim_func import PrimFunc
+from tileworkbench.ir.build import add, cast, index
 from tileworkbench.ir.device import WaitProducts
-from tileworkbench.ir.node import walk
-from tileworkbench.ir.stmt import For, Gemm, Kernel, ParallelFor
+from tileworkbench.ir.expr import Const, Load, Var
+from tileworkbench.ir.node import Node, replace, rewrite, walk
+from tileworkbench.ir.stmt import For, Gemm, Kernel, Launch, Let, ParallelFor, PipelinedFor, Store
 from tileworkbench.runtime import toolchain
+from tileworkbench.transform.chain_products import chain_products
 from tileworkbench.transform.cuda_lowering import cuda_steps
+from tileworkbench.transform.names import Names
 
 pytestmark = pytest.mark.skipif(toolchain.default_compiler() is None, reason="needs a host C++ compiler")
 ROWS, KEYS, DIM, MOST = 128, 64, 64, 5
@@ -121,3 +126,27 @@ def test_what_cannot_be_turned_stays() -> None:
     assert is_chained(chain(2, blocks=2)) and not is_chained(chain(1, blocks=2))
     assert not is_chained(chain(2, same=True))
     check(chain(2, same=True), 3, same=True)
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_name_that_a_count_would_change_stops_it(is_used: bool) -> None:
+    """Before the first product a count gets a name, and goes on behind it: where the block needs the name later, it cannot be asked for again."""
+    kernel = after(chain(), "overlap_products")
+    count, name = Names(kernel).scalar("count", INDEX), Var("counted", INDEX)
+    now = Load(count, (index(0),))
+
+    def counted(node: Node) -> Node:
+        match node:
+            case For(body=body) | PipelinedFor(body=body) if sum(isinstance(s, Gemm) for s in body) == 2:
+                first = next(i for i, s in enumerate(body) if isinstance(s, Gemm))
+                on = Store(count, (index(0),), add(now, index(1)))
+                return replace(node, body=(Let(name, now), *body[: first + 1], on, *body[first + 1 :]))
+            case Const(0.5) if is_used:
+                return cast(name, node.dtype)
+            case Launch():
+                return replace(node, allocs=(*node.allocs, count))
+            case _:
+                return node
+
+    made = chain_products(rewrite(kernel, counted), 90)
+    assert any(isinstance(n, WaitProducts) for n in walk(made)) != is_used
