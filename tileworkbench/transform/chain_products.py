@@ -108,9 +108,9 @@ def _parts(loop: For | PipelinedFor, launch: Launch, arch: int) -> _Parts | None
     first, second = body[one], body[two]
     assert isinstance(first, Gemm) and isinstance(second, Gemm)
     parts = _Parts(body[:one], first, body[one + 1 : start], body[start:stop], body[stop:two], second, body[two + 1 :])
-    if not all(_keeps_books(s) for s in (*parts.lead, *parts.end)) or any(isinstance(n, DeviceCall) for s in parts.between for n in walk(s)):
+    if not all(map(_keeps_books, parts.lead)) or not all(map(_is_of_a_release, (*parts.freed, *parts.end))):
         return None
-    if any(isinstance(s, DeviceCall) and not is_release(s) for s in (*parts.freed, *parts.end)):
+    if any(isinstance(n, DeviceCall) for s in parts.between for n in walk(s)):
         return None
     if not all(isinstance(g.clear, Const) and g.c.buffer.scope == "fragment" and is_grouped(g, launch, arch) for g in (first, second)):
         return None
@@ -124,9 +124,14 @@ def _keeps_books(stmt: Stmt) -> bool:
     return isinstance(stmt, (Let, DeviceCall)) or isinstance(stmt, Store) and stmt.buffer.scope == "var"
 
 
+def _is_of_a_release(stmt: Stmt) -> bool:
+    """Whether it only counts or releases versions of tiles."""
+    return is_release(stmt) or isinstance(stmt, Store) and _keeps_books(stmt)
+
+
 def _is_released_late(end: Body) -> bool:
     """Whether every tile that is released has another version, which the next turn can wait for before that."""
-    return all(isinstance(s, Store) or is_release(s) and versions(s) > 1 for s in end)
+    return all(versions(s) > 1 for s in end if is_release(s))
 
 
 def _are_apart(parts: _Parts) -> bool:
@@ -168,6 +173,7 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names,
     early, late = p.between[:split], p.between[split:]
     freed, end = HeldReleases(p.freed, names), HeldReleases(p.end, names)
     made += (*freed.marks, *end.marks)
+    counted = (*freed.keep(), *_counts(p.freed))
     turn = (
         *_names(p.lead, p.between),
         *freed.release(),
@@ -175,19 +181,14 @@ def _chained(loop: For | PipelinedFor, parts: _Parts, after: Body, names: Names,
         WaitProducts(0, (results, factor), _last_of(early), span=span),
         *end.release(Binary("gt", var, loop.start)),
         *late,
-        If(
-            Binary("lt", ahead, loop.stop),
-            _at((*p.lead, replace(p.first, is_async=True), *freed.keep(), *_counts(p.freed)), var, ahead, names),
-            after,
-            span=p.first.span,
-        ),
+        If(Binary("lt", ahead, loop.stop), _at((*p.lead, replace(p.first, is_async=True), *counted), var, ahead, names), after, span=p.first.span),
         *p.wait,
         replace(p.second, is_async=True),
         *end.keep(),
         *_counts(p.end),
         WaitProducts(1, (p.first.c,), span=p.first.span),
     )
-    start = (*end.clear(), *_at((*p.lead, p.first, *freed.keep(), *_counts(p.freed)), var, loop.start, names))
+    start = (*end.clear(), *_at((*p.lead, p.first, *counted), var, loop.start, names))
     last = (WaitProducts(0, (results, factor), span=span), *end.release())
     whole = (*start, For(var, loop.start, loop.stop, turn, span=loop.span), *last)
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const) and int(loop.stop.value) > int(loop.start.value):
